@@ -1,0 +1,5 @@
+"""``python -m lcpool.cli``."""
+
+from lcpool.cli import main
+
+main()

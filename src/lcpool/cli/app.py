@@ -1,0 +1,20 @@
+"""``lcpool``, with a command or a group of commands for each job."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
+
+
+@app.callback()
+def lcpool() -> None:
+    """Graph pooling by local cluster selection."""
+
+
+@app.command()
+def demo() -> None:
+    """Pool a built-in graph with every operator and show what each did."""
+    from lcpool.demo import main
+
+    main()

@@ -1,0 +1,69 @@
+"""f of ASAP: attention over the local clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.utils import scatter, softmax
+
+from lcpool.ops.assignment import Assignment
+
+
+class ClusterAttention(nn.Module):
+    r"""Master2Token attention: how much node i contributes to the cluster of node j.
+
+    .. math::
+        m_j = \max_{i \in N(j)} x_i, \quad
+        s_{ij} = \mathrm{softmax}_i\big(\mathrm{LeakyReLU}(a^\top [W m_j \,\Vert\, x_i])\big)
+
+    over the edges (i, j) it is given; self-loops are the caller's to add. The attention vector
+    meets the two halves separately, node by node, so nothing of width 2F is made per edge.
+
+    Args:
+        in_channels: width of the node features.
+        conv: a convolution that refines the features before attention looks at them.
+        dropout: share of the coefficients dropped in training.
+        negative_slope: slope of the LeakyReLU below zero.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        conv: Callable[..., Tensor] | None = None,
+        dropout: float = 0.0,
+        negative_slope: float = 0.2,
+    ) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.dropout = dropout
+        self.negative_slope = negative_slope
+        self.lin = nn.Linear(in_channels, in_channels)
+        self.att = nn.Linear(2 * in_channels, 1)
+        self.conv: Any = conv
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        for part in (self.lin, self.att, self.conv):
+            if part is not None:
+                part.reset_parameters()
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Assignment:
+        """S, on the pattern of ``edge_index``."""
+        node, cluster = edge_index
+        num_nodes = x.size(0)
+        if self.conv is not None:
+            x = self.conv(x=x, edge_index=edge_index, edge_weight=edge_weight)
+        master = scatter(x[node], cluster, dim_size=num_nodes, reduce="max")
+        at_master, at_node = self.att.weight.view(2, self.in_channels, 1)
+        query = self.lin(master) @ at_master + self.att.bias
+        logits = (query[cluster] + (x @ at_node)[node]).view(-1)
+        value = softmax(F.leaky_relu(logits, self.negative_slope), cluster, num_nodes=num_nodes)
+        value = F.dropout(value, p=self.dropout, training=self.training)
+        return Assignment(node, cluster, value, num_nodes, num_nodes)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.in_channels})"

@@ -1,0 +1,100 @@
+"""The local assignment matrix S, sparse: S[i, j] is what node i contributes to cluster j."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lcpool.ops.checks import Checks
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """S in coordinates. Entries that stand twice are added.
+
+    Attributes:
+        node: row i of each entry, the contributor.
+        cluster: column j of each entry.
+        value: the entries, or None for ones.
+        num_nodes: rows of S.
+        num_clusters: columns of S.
+    """
+
+    node: Tensor
+    cluster: Tensor
+    value: Tensor | None
+    num_nodes: int
+    num_clusters: int
+
+    def reduce(self, x: Tensor) -> Tensor:
+        """SᵀX: the features of the clusters."""
+        return self._sum(x[self.node], self.cluster, self.num_clusters)
+
+    def lift(self, x: Tensor) -> Tensor:
+        """S X': the features of the clusters brought back to the nodes they came from."""
+        return self._sum(x[self.cluster], self.node, self.num_nodes)
+
+    def _sum(self, rows: Tensor, index: Tensor, size: int) -> Tensor:
+        if self.value is not None:
+            rows = rows * self.value.to(rows.dtype).unsqueeze(-1)
+        return rows.new_zeros(size, rows.size(-1)).index_add(0, index, rows)
+
+    def columns(self, perm: Tensor, checks: Checks | None = None) -> Assignment:
+        """S' = S(:, î): the clusters in ``perm`` alone, in its order."""
+        new_id = positions(perm, self.num_clusters)[self.cluster]
+        kept = nonzero(new_id >= 0, checks)
+        value = None if self.value is None else self.value[kept]
+        return Assignment(self.node[kept], new_id[kept], value, self.num_nodes, perm.numel())
+
+    def row_normalized(self) -> Assignment:
+        """The rows divided by their sums, so that :meth:`lift` takes weighted means."""
+        value = torch.ones_like(self.node, dtype=torch.float) if self.value is None else self.value
+        total = value.new_zeros(self.num_nodes).index_add(0, self.node, value)[self.node]
+        return Assignment(self.node, self.cluster, value / total, self.num_nodes, self.num_clusters)
+
+    def is_local(self, edge_index: Tensor) -> bool:
+        """Prerequisite 1: s_ij ≠ 0 only where I + A is not zero. For a square S."""
+        edges = edge_index[0] * self.num_clusters + edge_index[1]
+        loop = self.node == self.cluster
+        entries = self.node * self.num_clusters + self.cluster
+        stray = ~(loop | torch.isin(entries, edges))
+        return not bool((stray if self.value is None else stray & (self.value != 0)).any())
+
+    def to_dense(self) -> Tensor:
+        """S as a dense matrix, for small graphs and tests."""
+        value = torch.ones_like(self.node, dtype=torch.float) if self.value is None else self.value
+        dense = value.new_zeros(self.num_nodes, self.num_clusters)
+        return dense.index_put((self.node, self.cluster), value, accumulate=True)
+
+
+def selection(perm: Tensor, num_nodes: int) -> Assignment:
+    """I(:, î): every kept node is a cluster of its own (proposition 3)."""
+    clusters = torch.arange(perm.numel(), device=perm.device)
+    return Assignment(perm, clusters, None, num_nodes, perm.numel())
+
+
+def clusters(edge_index: Tensor, perm: Tensor, num_nodes: int) -> Assignment:
+    """ones(I + A)(:, î): each kept node with all that have an edge into it (prerequisite 4)."""
+    loops = torch.arange(num_nodes, device=edge_index.device)
+    node = torch.cat([loops, edge_index[0]])
+    cluster = torch.cat([loops, edge_index[1]])
+    keys = torch.unique(node * num_nodes + cluster)
+    node, cluster = keys // max(num_nodes, 1), keys % max(num_nodes, 1)
+    return Assignment(node, cluster, None, num_nodes, num_nodes).columns(perm)
+
+
+def positions(perm: Tensor, size: int) -> Tensor:
+    """Where each index stands in ``perm``, −1 where it does not."""
+    where = perm.new_full((size,), -1)
+    where[perm] = torch.arange(perm.numel(), device=perm.device)
+    return where
+
+
+def nonzero(mask: Tensor, checks: Checks | None = None) -> Tensor:
+    """The indices where ``mask`` holds; pending ``checks`` are read with their number."""
+    if checks is None or mask.device.type == "cpu":
+        return mask.nonzero().view(-1)
+    (size,) = checks.read(mask.sum())
+    return torch.nonzero_static(mask, size=size).view(-1)

@@ -1,0 +1,225 @@
+"""A': how the kept clusters are connected.
+
+Three ways, after the three procedures of the paper: :func:`filter_edges` for node selection,
+:func:`assignment_connect` for local assignment selection and :func:`cluster_connect` for local
+cluster selection.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from lcpool.ops.assignment import Assignment, clusters, nonzero, positions
+from lcpool.ops.checks import Checks, check_edge_index, check_index, check_range
+from lcpool.ops.product import Rows, triple_product
+
+# Beyond this many edges (4 GiB of indices) a pooled graph is taken for a mistake.
+MAX_EDGES = 2**28
+
+
+def filter_edges(
+    edge_index: Tensor,
+    edge_attr: Tensor | None,
+    perm: Tensor,
+    num_nodes: int,
+    checks: Checks | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """A(î, î): the edges between kept nodes, in their order, with their attributes."""
+    new_id = positions(perm, num_nodes)[edge_index]
+    kept = nonzero((new_id >= 0).all(dim=0), checks)
+    return new_id[:, kept], None if edge_attr is None else edge_attr[kept]
+
+
+def cluster_connect(
+    edge_index: Tensor,
+    perm: Tensor,
+    num_nodes: int,
+    self_loops: bool = True,
+    max_edges: int = MAX_EDGES,
+) -> Tensor:
+    r"""Connect kept nodes whose clusters touch (lemma 5).
+
+    .. math::
+        A' = \mathrm{ones}(A + A^\top A + A^2 + A^\top A^2)(\hat{i}, \hat{i})
+
+    The cluster of a node is the node and all that have an edge into it. Two kept nodes are
+    connected when an edge leads from the cluster of the first to the cluster of the second; on an
+    undirected graph, when they are at most three hops apart.
+
+    Args:
+        edge_index: source and target of each edge, ``[2, num_edges]``. Duplicate edges and
+            self-loops are fine.
+        perm: the kept nodes î, each once, in the order that numbers the pooled graph.
+        num_nodes: the number of nodes.
+        self_loops: keep the diagonal of A', as the formula gives it.
+        max_edges: refuse a pooled graph with more edges than this.
+
+    Returns:
+        The edges of A', ``[2, num_pooled_edges]``, sorted and free of duplicates.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
+        >>> cluster_connect(path, torch.tensor([0, 3, 4]), num_nodes=5, self_loops=False)
+        tensor([[0, 1, 1, 2],
+                [1, 0, 2, 1]])
+    """
+    checks = Checks()
+    edge_index = check_edge_index(edge_index, num_nodes, checks, like=None)
+    perm = check_index("perm", perm, like=edge_index)
+    if perm.dim() != 1:
+        raise ValueError(f"'perm' must have one dimension, not shape {list(perm.shape)}.")
+    perm = check_range("perm", perm, num_nodes, "node", checks)
+    distinct = positions(perm, num_nodes)[perm] == torch.arange(perm.numel(), device=perm.device)
+    checks.require(distinct.all(), lambda: "'perm' names a node twice; keep each node once.")
+    return connect_clusters(edge_index, perm, num_nodes, self_loops, max_edges, checks)
+
+
+def connect_clusters(
+    edge_index: Tensor,
+    perm: Tensor,
+    num_nodes: int,
+    self_loops: bool,
+    max_edges: int,
+    checks: Checks,
+) -> Tensor:
+    """:func:`cluster_connect` on checked input, by a compiled kernel where there is one."""
+    kernels = cpu_kernels() if edge_index.device.type == "cpu" else None
+    if kernels is not None:
+        edges, count = kernels.connect_clusters(edge_index, perm, num_nodes, self_loops, max_edges)
+        _refuse_beyond(max_edges, count)
+        return edges  # type: ignore[no-any-return]
+    S = clusters(edge_index, perm, num_nodes)
+    return _connect(edge_index, None, S, self_loops, max_edges, checks)[0]
+
+
+def assignment_connect(
+    edge_index: Tensor,
+    assignment: Assignment,
+    edge_weight: Tensor | None = None,
+    self_loops: bool = True,
+    max_edges: int = MAX_EDGES,
+) -> tuple[Tensor, Tensor]:
+    r"""Connect clusters by the edges between their contributors, weights and gradients included.
+
+    .. math::
+        A' = {S'}^\top A S'
+
+    Args:
+        edge_index: source and target of each edge, ``[2, num_edges]``. Duplicate edges add up.
+        assignment: S', the contributions of nodes to the kept clusters.
+        edge_weight: the entries of A; ones where it is None.
+        self_loops: keep the diagonal of A'.
+        max_edges: refuse a pooled graph with more edges than this.
+
+    Returns:
+        The edges of A', sorted and free of duplicates, and their weights. Gradients flow into
+        ``assignment.value`` and ``edge_weight``.
+
+    Example:
+        >>> S = Assignment(torch.tensor([0, 1, 2]), torch.tensor([0, 0, 1]), None, 3, 2)
+        >>> assignment_connect(torch.tensor([[0, 1], [1, 2]]), S, self_loops=False)
+        (tensor([[0],
+                [1]]), tensor([1.]))
+    """
+    checks = Checks()
+    edge_index = check_edge_index(edge_index, assignment.num_nodes, checks, assignment.node)
+    return connect_assignment(edge_index, assignment, edge_weight, self_loops, max_edges, checks)
+
+
+def connect_assignment(
+    edge_index: Tensor,
+    assignment: Assignment,
+    edge_weight: Tensor | None,
+    self_loops: bool,
+    max_edges: int,
+    checks: Checks,
+) -> tuple[Tensor, Tensor]:
+    """:func:`assignment_connect` on checked input."""
+    if edge_weight is None:
+        like = torch.empty(0) if assignment.value is None else assignment.value
+        edge_weight = torch.ones(edge_index.size(1), dtype=like.dtype, device=edge_index.device)
+    edges, weight = _connect(edge_index, edge_weight, assignment, self_loops, max_edges, checks)
+    assert weight is not None
+    return edges, weight
+
+
+def _connect(
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    S: Assignment,
+    self_loops: bool,
+    max_edges: int,
+    checks: Checks,
+) -> tuple[Tensor, Tensor | None]:
+    """SᵀAS by joins, block by block. Past ``max_edges`` the blocks are only counted."""
+    A = Rows.of(edge_index[0], edge_index[1], edge_weight, S.num_nodes)
+    by_node = Rows.of(S.node, S.cluster, S.value, S.num_nodes)
+    by_cluster = Rows.of(S.cluster, S.node, S.value, S.num_clusters)
+    found: list[tuple[Tensor, Tensor | None]] = []
+    count = 0
+    for block in triple_product(by_cluster, A, by_node, max(S.num_clusters, 1), checks):
+        edges, weight = torch.stack([block.row, block.col]), block.value
+        if not self_loops:
+            off = (block.row != block.col).nonzero().view(-1)
+            edges, weight = edges[:, off], None if weight is None else weight[off]
+        count += edges.size(1)
+        found = [*found, (edges, weight)] if count <= max_edges else []
+    _refuse_beyond(max_edges, count)
+    edges = torch.cat([edges for edges, _ in found], dim=1)
+    weights = [weight for _, weight in found if weight is not None]
+    return edges, torch.cat(weights) if weights else None
+
+
+def surviving_edge_attr(
+    edge_index: Tensor,
+    edge_attr: Tensor,
+    perm: Tensor,
+    num_nodes: int,
+    pooled_edges: Tensor,
+    fill: float,
+) -> Tensor:
+    """The attributes of the edges of A that are also in A', and ``fill`` for the new ones.
+
+    Args:
+        edge_index: the edges of A; the attributes of duplicate edges add up.
+        edge_attr: their attributes, ``[num_edges]`` or ``[num_edges, channels]``.
+        perm: the kept nodes.
+        num_nodes: the number of nodes.
+        pooled_edges: the edges of A', sorted and free of duplicates.
+        fill: the attribute of an edge of A' that A has not.
+    """
+    old, attr = filter_edges(edge_index, edge_attr, perm, num_nodes)
+    assert attr is not None
+    size = pooled_edges.size(1)
+    keys, wanted = (e[0] * perm.numel() + e[1] for e in (pooled_edges, old))
+    place = torch.searchsorted(keys, wanted)
+    # Without the diagonal of A', a self-loop of A finds no place in it: a spare last row takes it.
+    found = keys[place.clamp(max=size - 1)] == wanted if size else torch.zeros_like(place).bool()
+    place = place.where(found, size)
+    total = attr.new_zeros(size + 1, *attr.shape[1:]).index_add(0, place, attr)
+    is_new = torch.ones(size + 1, dtype=torch.bool, device=attr.device)
+    is_new[place] = False
+    return total.masked_fill(is_new.view(-1, *[1] * (attr.dim() - 1)), fill)[:size]
+
+
+def _refuse_beyond(max_edges: int, count: int) -> None:
+    if count > max_edges:
+        raise ValueError(
+            f"the pooled graph would have {count:,} edges, more than max_edges={max_edges:,}. "
+            f"Keep fewer nodes (a smaller 'ratio'), or raise 'max_edges' if {16 * count:,} bytes "
+            f"of indices fit."
+        )
+
+
+@cache
+def cpu_kernels() -> ModuleType | None:
+    """The numba kernels, or None where numba is not installed."""
+    try:
+        from lcpool.ops import cpu
+    except ImportError:
+        return None
+    return cpu

@@ -1,0 +1,117 @@
+"""Dense assignment without a dense adjacency.
+
+S is N × k; nothing is N × N, and nothing is padded to the largest graph. A product such as SᵀX is a
+sum over the nodes of each graph. These are laid into chunks of fixed length, the products are
+batched over chunks, and a graph's chunks are added. At most one chunk a graph is partly empty, and
+their number has a bound the host knows without asking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lcpool.ops.graph import Graph
+
+CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Where each node lies when graphs are cut into chunks of ``CHUNK`` nodes."""
+
+    slot: Tensor
+    graph: Tensor
+    batch_size: int
+
+    @classmethod
+    def of(cls, graph: Graph) -> Chunks:
+        """Lay out the nodes of ``graph``."""
+        batch, counts = graph.batch_vector(), graph.node_counts()
+        order = batch.argsort(stable=True)
+        rank = torch.empty_like(order)
+        rank[order] = torch.arange(order.numel(), device=order.device)
+        chunks = (counts + CHUNK - 1) // CHUNK
+        ends = chunks.cumsum(0)
+        within = rank - (counts.cumsum(0) - counts)[batch]
+        slot = (ends - chunks)[batch] * CHUNK + within
+        # Chunks past the last one are all zeros; they may count for any graph.
+        size = graph.num_nodes // CHUNK + graph.batch_size
+        owner = torch.searchsorted(ends, torch.arange(size, device=batch.device), right=True)
+        return cls(slot, owner.clamp(max=graph.batch_size - 1), graph.batch_size)
+
+    def pack(self, x: Tensor) -> Tensor:
+        """Rows of nodes as ``[num_chunks, CHUNK, channels]``, zeros where there is no node."""
+        packed = x.new_zeros(self.graph.numel() * CHUNK, x.size(-1))
+        return packed.index_copy(0, self.slot, x).view(-1, CHUNK, x.size(-1))
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """The inverse of :meth:`pack`."""
+        return packed.reshape(-1, packed.size(-1))[self.slot]
+
+    def inner(self, left: Tensor, right: Tensor) -> Tensor:
+        """Σ_{i ∈ graph} left_iᵀ right_i for two packed tensors, ``[batch_size, ·, ·]``."""
+        products = left.mT @ right
+        total = products.new_zeros(self.batch_size, *products.shape[1:])
+        return total.index_add(0, self.graph, products)
+
+
+@dataclass(frozen=True)
+class DenseAssignment:
+    """S of dense assignment: row i holds what node i gives to each of its graph's k clusters."""
+
+    value: Tensor
+    chunks: Chunks
+
+    @property
+    def packed(self) -> Tensor:
+        """S in chunks."""
+        return self.chunks.pack(self.value)
+
+    def reduce(self, x: Tensor) -> Tensor:
+        """SᵀX of each graph, ``[batch_size, k, channels]``."""
+        return self.chunks.inner(self.packed, self.chunks.pack(x))
+
+    def lift(self, x: Tensor) -> Tensor:
+        """S X', for X' with the clusters of all graphs below each other."""
+        clusters = x.view(-1, self.value.size(-1), x.size(-1))
+        return self.chunks.unpack(self.packed @ clusters[self.chunks.graph])
+
+
+def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
+    """AS: for each node the sum of S over the targets of its edges."""
+    source, target = graph.edge_index
+    rows = S[target] if weight is None else S[target] * weight.unsqueeze(-1)
+    return torch.zeros_like(S).index_add(0, source, rows)
+
+
+def graph_sum(values: Tensor, graph: Graph) -> Tensor:
+    """The sum of a value a node over the nodes of each graph, ``[batch_size]``."""
+    return values.new_zeros(graph.batch_size).index_add(0, graph.batch_vector(), values)
+
+
+def squared_norm(graph: Graph, weight: Tensor, num_nodes: int) -> Tensor:
+    """‖A‖²_F of each graph, for edges that may stand twice and then add up."""
+    source, target = graph.edge_index
+    keys, order = (source * num_nodes + target).sort(stable=True)
+    first = torch.ones_like(keys)
+    first[1:] = keys.diff().ne(0)
+    entry = first.cumsum(0) - 1  # the position in A that each edge belongs to
+    values = weight.new_zeros(keys.numel()).index_add(0, entry, weight[order])
+    owner = torch.zeros_like(keys).index_copy_(0, entry, source[order])
+    totals = weight.new_zeros(graph.batch_size)
+    return totals.index_add(0, graph.batch_vector()[owner], values.square())
+
+
+def safe_sqrt(x: Tensor) -> Tensor:
+    """√x with gradient 0, not infinity, at x = 0; rounding below 0 counts as 0."""
+    positive = x > 0
+    return x.where(positive, 1.0).sqrt().where(positive, 0.0)
+
+
+def safe_div(x: Tensor, y: Tensor) -> Tensor:
+    """X / y, and 0 with gradient 0 where y = 0."""
+    zero = y == 0
+    return (x / y.masked_fill(zero, 1.0)).masked_fill(zero, 0.0)

@@ -1,0 +1,124 @@
+"""One batch of graphs, checked: what every operator works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lcpool.ops.checks import Checks, check_device, check_edge_index, check_index, check_range
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A disjoint union of ``batch_size`` graphs, as PyG batches them.
+
+    Attributes:
+        x: node features X, ``[num_nodes, channels]``.
+        edge_index: source and target of each edge; A[source, target] ≠ 0.
+        edge_attr: weights or attributes of the edges, one row an edge.
+        batch: the graph of each node, or None where there is only one graph.
+        batch_size: the number of graphs, trailing empty ones included.
+        checks: verdicts that wait for the next size to be read.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor | None
+    batch: Tensor | None
+    batch_size: int
+    checks: Checks = field(default_factory=Checks)
+
+    @classmethod
+    def of(
+        cls,
+        x: Any,
+        edge_index: Any,
+        edge_attr: Any = None,
+        batch: Any = None,
+        batch_size: int | None = None,
+    ) -> Graph:
+        """Check the arguments of a layer and gather them.
+
+        A GPU is waited for only when ``batch`` comes without ``batch_size``.
+        """
+        checks = Checks()
+        x = check_features("x", x)
+        edge_index = check_edge_index(edge_index, x.size(0), checks, like=x)
+        check_edge_attr(edge_attr, edge_index)
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"'batch_size' must be at least 1, not {batch_size}.")
+        if batch is None:
+            if batch_size not in (None, 1):
+                raise ValueError(f"'batch_size' is {batch_size}, but no 'batch' was passed.")
+            return cls(x, edge_index, edge_attr, None, 1, checks)
+        batch = check_index("batch", batch, like=x)
+        if batch.shape != (x.size(0),):
+            raise ValueError(
+                f"'batch' must have shape [{x.size(0)}], an entry a node, not {list(batch.shape)}."
+            )
+        if batch_size is None:
+            # Also brings in the verdict on 'edge_index', while nothing has been gathered with it.
+            batch_size = max(checks.read(batch.max())[0] + 1, 1) if batch.numel() else 1
+        batch = check_range("batch", batch, batch_size, "graph", checks)
+        return cls(x, edge_index, edge_attr, batch, batch_size, checks)
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes of all graphs together."""
+        return self.x.size(0)
+
+    def batch_vector(self) -> Tensor:
+        """The graph of each node, zeros where there is only one graph."""
+        if self.batch is None:
+            return self.edge_index.new_zeros(self.num_nodes)
+        return self.batch
+
+    def node_counts(self) -> Tensor:
+        """The number of nodes of each graph, ``[batch_size]``."""
+        if self.batch is None:
+            return self.edge_index.new_full((1,), self.num_nodes)
+        counts = self.batch.new_zeros(self.batch_size)
+        return counts.index_add(0, self.batch, torch.ones_like(self.batch))
+
+
+def check_features(name: str, x: Any, num_nodes: int | None = None) -> Tensor:
+    """``x`` as a ``[num_nodes, channels]`` tensor; one value a node counts as one channel."""
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(f"'{name}' must be a tensor of floating-point node features, not {kind}.")
+    if x.dim() == 1:
+        x = x.unsqueeze(-1)
+    if x.dim() != 2 or (num_nodes is not None and x.size(0) != num_nodes):
+        rows = "num_nodes" if num_nodes is None else num_nodes
+        raise ValueError(f"'{name}' must have shape [{rows}, channels], not {list(x.shape)}.")
+    features: Tensor = x
+    return features
+
+
+def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:
+    """Raise unless ``edge_attr`` is None or has one row for each edge."""
+    if edge_attr is None:
+        return
+    if not isinstance(edge_attr, Tensor):
+        raise TypeError(f"'edge_attr' must be a tensor, not {type(edge_attr).__name__}.")
+    check_device("edge_attr", edge_attr, edge_index)
+    if edge_attr.dim() == 0 or edge_attr.size(0) != edge_index.size(1):
+        raise ValueError(
+            f"'edge_attr' must have a row for each of the {edge_index.size(1)} edges, "
+            f"not shape {list(edge_attr.shape)}."
+        )
+
+
+def edge_weight(edge_attr: Tensor | None) -> Tensor | None:
+    """``edge_attr`` as one weight an edge, where an operator knows no other kind."""
+    if edge_attr is None or edge_attr.dim() == 1:
+        return edge_attr
+    if edge_attr.numel() != edge_attr.size(0):
+        raise ValueError(
+            f"this operator takes one weight an edge: 'edge_attr' must have shape "
+            f"[{edge_attr.size(0)}], not {list(edge_attr.shape)}."
+        )
+    return edge_attr.reshape(-1)

@@ -1,0 +1,119 @@
+"""î = topk(h): which nodes of each graph are kept, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral, Real
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import scatter
+
+from lcpool.ops.graph import Graph
+
+
+def check_ratio(ratio: float) -> float:
+    """``ratio`` if it is a float in (0, 1] or an int ≥ 1, else a ``ValueError``."""
+    if isinstance(ratio, bool) or not isinstance(ratio, Real):
+        raise TypeError(f"'ratio' must be a float or an int, not {type(ratio).__name__}.")
+    if isinstance(ratio, Integral):
+        if ratio < 1:
+            raise ValueError(f"'ratio' as a number of nodes must be at least 1, not {ratio}.")
+    elif not 0 < ratio <= 1:
+        raise ValueError(
+            f"'ratio' as a share of the nodes must lie in (0, 1], not {ratio}; "
+            f"pass an int to keep a number of nodes."
+        )
+    return ratio
+
+
+def share(ratio: float) -> Fraction:
+    """The decimal that was written: 0.3 is 3/10, not the binary number just below it.
+
+    Nine digits are read exactly; beyond them lies the noise of arithmetic such as 0.1 + 0.2, and
+    ``share * num_nodes`` would leave 64-bit integers.
+
+    >>> share(0.3), share(0.1 + 0.2)
+    (Fraction(3, 10), Fraction(3, 10))
+    """
+    return Fraction(str(ratio)).limit_denominator(10**9)
+
+
+def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
+    """K = ⌈ratio · n⌉ for each graph of n nodes, in integers: exact whatever the features' dtype.
+
+    An int ``ratio`` is k itself. No graph keeps more nodes than it has, and none with nodes loses
+    all.
+
+    >>> keep_counts(0.3, torch.tensor([50, 0, 1]))
+    tensor([15,  0,  1])
+    >>> keep_counts(1, torch.tensor([50, 0])), keep_counts(1.0, torch.tensor([50, 0]))
+    (tensor([1, 0]), tensor([50,  0]))
+    """
+    if isinstance(ratio, Integral):
+        return num_nodes.clamp(max=int(ratio))
+    part = share(ratio)
+    k = (num_nodes * part.numerator + (part.denominator - 1)) // part.denominator
+    return torch.minimum(k.clamp(min=1), num_nodes)
+
+
+@dataclass(frozen=True)
+class KeepPlan:
+    """How many nodes of each graph are kept: settled before any score is known."""
+
+    num_nodes: Tensor
+    k: Tensor
+    num_kept: int
+
+    @classmethod
+    def of(cls, ratio: float, graph: Graph) -> KeepPlan:
+        """Count nodes and kept nodes; on a GPU the one wait of the selection happens here."""
+        num_nodes = graph.node_counts()
+        k = keep_counts(ratio, num_nodes)
+        if graph.batch is None:  # The host knows the count and need not wait.
+            return cls(num_nodes, k, int(keep_counts(ratio, torch.tensor(graph.num_nodes))))
+        return cls(num_nodes, k, graph.checks.read(k.sum())[0])
+
+
+def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
+    """The k nodes of highest rank of each graph: by graph, then falling, ties to the lower index.
+
+    Args:
+        rank: what to order the nodes by, ``[num_nodes]``.
+        graph: the graphs; its ``batch`` may be unsorted and have gaps.
+        plan: how many nodes each graph keeps.
+
+    Returns:
+        ``perm``, the kept nodes, and ``batch``, the graph of each.
+    """
+    graph.checks.require(~rank.isnan().any(), lambda: NAN_SCORES)
+    order = rank.argsort(descending=True, stable=True)
+    if graph.batch is None:
+        return order[: plan.num_kept], order.new_zeros(plan.num_kept)
+    order = order[graph.batch[order].argsort(stable=True)]
+    graphs = torch.arange(graph.batch_size, device=rank.device)
+    batch = graphs.repeat_interleave(plan.k, output_size=plan.num_kept)
+    # Slot t of the output is the (t − Σ_{b' < b} k_b')-th best node of its graph b.
+    skipped = (plan.num_nodes - plan.k).cumsum(0) - (plan.num_nodes - plan.k)
+    slots = torch.arange(plan.num_kept, device=rank.device)
+    return order[slots + skipped[batch]], batch
+
+
+def above(h: Tensor, graph: Graph, min_score: float) -> tuple[Tensor, Tensor]:
+    """The nodes with h > ``min_score``, and the best of each graph whatever its score.
+
+    Returns:
+        ``perm`` in the order of the nodes, and ``batch``, the graph of each.
+    """
+    graph.checks.require(~h.isnan().any(), lambda: NAN_SCORES)
+    batch = graph.batch_vector()
+    best = scatter(h.detach(), batch, dim_size=graph.batch_size, reduce="max")
+    perm = ((h > min_score) | (h == best[batch])).nonzero().view(-1)
+    return perm, batch[perm]
+
+
+NAN_SCORES = (
+    "the scores contain NaN: look for NaN or inf in 'x' or in the layer's parameters "
+    "(a diverged training leaves them there)."
+)

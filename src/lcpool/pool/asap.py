@@ -1,0 +1,83 @@
+"""ASAPool: local assignment selection with attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+from torch_geometric.nn import LEConv
+from torch_geometric.utils import add_remaining_self_loops
+
+from lcpool.nn import ClusterAttention, ConvScore
+from lcpool.ops.graph import Graph, edge_weight
+from lcpool.pool.local import LocalAssignmentPooling
+from lcpool.pool.output import Pooled
+from lcpool.pool.pyg import accept_pyg_state
+
+
+class ASAPooling(LocalAssignmentPooling):
+    r"""Adaptive structure aware pooling: attention assigns, a local-extremum convolution scores.
+
+    .. math::
+        S = \mathrm{attention}(X, A + I), \quad h = \sigma(\mathrm{LEConv}(S^\top X, A + I)), \quad
+        A' = {S'}^\top (A + I) S'
+
+    without the diagonal of A'. Takes the arguments of PyG's layer and loads its parameters, but
+    keeps the weights of A' also when the input has none, passes gradients through them, and always
+    keeps the *fittest* clusters (PyG multiplies the fitness by the sign of a random number).
+
+    Args:
+        in_channels: width of the node features.
+        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
+        GNN: class of a convolution that refines the features attention looks at.
+        dropout: share of the attention coefficients dropped in training.
+        negative_slope: slope of the LeakyReLU below zero.
+        add_self_loops: keep the diagonal of A'.
+        **kwargs: further arguments of the convolution.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: float = 0.5,
+        GNN: Callable[..., nn.Module] | None = None,
+        dropout: float = 0.0,
+        negative_slope: float = 0.2,
+        add_self_loops: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        conv = None if GNN is None else GNN(in_channels, in_channels, **kwargs)
+        super().__init__(
+            ClusterAttention(in_channels, conv, dropout, negative_slope),
+            ConvScore(LEConv(in_channels, 1), "sigmoid"),
+            ratio,
+            self_loops=add_self_loops,
+        )
+        self.in_channels = in_channels
+        names = {"gnn_score.": "score.conv.", "gnn_intra_cluster.": "assign.conv."}
+        accept_pyg_state(self, {**names, "lin.": "assign.lin.", "att.": "assign.att."})
+        self.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        attn: Tensor | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> Pooled:
+        """Pool a batch of graphs; see :meth:`LocalAssignmentPooling.forward`."""
+        return super().forward(x, edge_index, edge_weight, batch, attn, batch_size=batch_size)
+
+    def prepare(self, graph: Graph) -> Graph:
+        """A + I: ones on the diagonal where it has none."""
+        edges, weight = add_remaining_self_loops(
+            graph.edge_index, edge_weight(graph.edge_attr), 1.0, graph.num_nodes
+        )
+        return Graph(graph.x, edges, weight, graph.batch, graph.batch_size, graph.checks)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.in_channels}, {self._size_repr()})"

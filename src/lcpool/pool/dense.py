@@ -1,0 +1,106 @@
+"""Dense assignment: the procedure that DiffPool and MinCut share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lcpool.ops.dense import Chunks, DenseAssignment, neighbour_sum
+from lcpool.ops.graph import Graph, edge_weight
+from lcpool.pool.output import Pooled
+
+
+class DenseAssignmentPooling(nn.Module):
+    r"""Dense assignment: every graph becomes k clusters.
+
+    .. math::
+        S = \mathrm{softmax}(f(X, A)), \quad X' = S^\top X, \quad A' = S^\top A S
+
+    S has N × k entries, and neither A nor A − SSᵀ is ever made dense. Every graph, whatever its
+    size, comes out with k nodes and all k² weighted edges; an empty one with zeros.
+
+    Args:
+        assign: f, called as ``assign(x, edge_index, edge_weight)``; k values a node.
+        num_clusters: k.
+    """
+
+    loss_weights: ClassVar[Mapping[str, float]] = {}
+
+    def __init__(self, assign: nn.Module, num_clusters: int) -> None:
+        super().__init__()
+        if num_clusters < 1:
+            raise ValueError(f"'num_clusters' must be at least 1, not {num_clusters}.")
+        self.assign: Any = assign
+        self.num_clusters = num_clusters
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters of the assignment anew."""
+        self.assign.reset_parameters()
+
+    def logits(self, graph: Graph, weight: Tensor | None) -> Tensor:
+        """f(X, A) before the softmax."""
+        values: Tensor = self.assign(graph.x, graph.edge_index, weight)
+        return values
+
+    def losses(
+        self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
+    ) -> dict[str, Tensor]:
+        """The auxiliary losses, each a mean over graphs, from S and A' = SᵀAS."""
+        return {}
+
+    def normalize(self, A: Tensor) -> Tensor:
+        """What becomes of A' before it is returned."""
+        return A
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> Pooled:
+        """Pool a batch of graphs.
+
+        Args:
+            x: node features, ``[num_nodes, channels]``.
+            edge_index: source and target of each edge, ``[2, num_edges]``.
+            edge_attr: edge weights, ``[num_edges]``.
+            batch: the graph of each node; one graph if None. Need not be sorted.
+            batch_size: the number of graphs. With it nothing is asked of a GPU.
+        """
+        graph = Graph.of(x, edge_index, edge_attr, batch, batch_size)
+        weight = edge_weight(graph.edge_attr)
+        S = DenseAssignment(self.logits(graph, weight).softmax(dim=-1), Chunks.of(graph))
+        X = S.reduce(graph.x)
+        A = S.reduce(neighbour_sum(S.value, graph, weight))
+        losses = self.losses(graph, weight, S, A)
+        edges, graphs = complete_edges(graph.batch_size, self.num_clusters, A.device)
+        return Pooled(
+            X.flatten(0, 1), edges, self.normalize(A).reshape(-1), graphs, None, None,
+            batch_size=graph.batch_size,
+            losses=losses,
+            loss=sum(self.loss_weights[name] * loss for name, loss in losses.items()),
+            _assignment=partial(_same, S),
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.assign}, {self.num_clusters})"
+
+
+def complete_edges(batch_size: int, k: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """All k² edges of ``batch_size`` graphs of k nodes, sorted, and the graph of each node."""
+    nodes = torch.arange(batch_size * k, device=device)
+    graphs = nodes // k
+    source = nodes.repeat_interleave(k, output_size=nodes.numel() * k)
+    target = nodes.view(batch_size, 1, k).expand(-1, k, -1).reshape(-1)
+    return torch.stack([source, target]), graphs
+
+
+def _same(S: Any) -> Any:
+    return S

@@ -1,0 +1,69 @@
+"""DiffPool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv
+
+from lcpool.ops.dense import DenseAssignment, graph_sum, safe_div, safe_sqrt, squared_norm
+from lcpool.ops.graph import Graph
+from lcpool.pool.dense import DenseAssignmentPooling
+
+
+class DiffPooling(DenseAssignmentPooling):
+    r"""Differentiable pooling: a convolution assigns nodes to k clusters.
+
+    .. math::
+        S = \mathrm{softmax}(\mathrm{GNN}(X, A)), \quad X' = S^\top X, \quad A' = S^\top A S
+
+    The losses, each a mean over the graphs with nodes, n being a graph's number of nodes:
+
+    .. math::
+        L_{link} = \lVert A - SS^\top \rVert_F / n^2, \quad L_{entropy} = \sum_i H(S_i) / n
+
+    where :math:`\lVert A - SS^\top \rVert^2 = \lVert A \rVert^2 - 2\,\mathrm{tr}(S^\top A S) +
+    \lVert S^\top S \rVert^2` needs no n × n matrix. For one graph they are PyG's; for a batch, PyG
+    takes one norm over all graphs and their padding.
+
+    Args:
+        in_channels: width of the node features.
+        num_clusters: k, the nodes of every pooled graph.
+        GNN: class of the convolution that assigns.
+        **kwargs: further arguments of the convolution.
+    """
+
+    loss_weights: ClassVar[Mapping[str, float]] = {"link": 0.1, "entropy": 0.1}
+
+    def __init__(
+        self,
+        in_channels: int,
+        num_clusters: int,
+        GNN: Callable[..., nn.Module] = GCNConv,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(GNN(in_channels, num_clusters, **kwargs), num_clusters)
+        self.in_channels = in_channels
+        self.reset_parameters()
+
+    def losses(
+        self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
+    ) -> dict[str, Tensor]:
+        """Link prediction and entropy."""
+        n = graph.node_counts().to(A.dtype)
+        if weight is None:
+            weight = A.new_ones(graph.edge_index.size(1))
+        trace = A.diagonal(dim1=1, dim2=2).sum(-1)
+        gram = S.reduce(S.value)
+        square = squared_norm(graph, weight, graph.num_nodes) - 2 * trace
+        link = safe_div(safe_sqrt(square + gram.square().sum((1, 2))), n.square())
+        entropy = -torch.xlogy(S.value, S.value).sum(-1)
+        entropy = safe_div(graph_sum(entropy, graph), n)
+        graphs = (n > 0).sum().clamp(min=1)
+        return {"link": link.sum() / graphs, "entropy": entropy.sum() / graphs}
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.in_channels}, {self.num_clusters})"

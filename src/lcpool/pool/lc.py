@@ -1,0 +1,61 @@
+"""LCPool and LCPool*."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from lcpool.nn import LCSMP
+from lcpool.ops.connect import MAX_EDGES
+from lcpool.pool.local import LocalClusterPooling
+
+
+class LCPooling(LocalClusterPooling):
+    r"""LCPool: local cluster selection by the LCSMP score.
+
+    .. math::
+        h = \mathrm{LCSMP}(X, A), \quad \hat{i} = \mathrm{topk}(h), \quad
+        X' = (X \odot h)(\hat{i}, :), \quad
+        A' = \mathrm{ones}(A + A^\top A + A^2 + A^\top A^2)(\hat{i}, \hat{i})
+
+    Put a convolution before it, or pass one as ``cluster``: that is LCPool*.
+
+    Args:
+        in_channels: width of the node features.
+        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
+        hidden_channels: width inside LCSMP; ``in_channels`` by default.
+        cluster: v, a convolution from ``in_channels`` to ``in_channels`` (LCPool*).
+        self_loops: keep the diagonal of A', as the formula gives it.
+        rescale: gate features with n·h in place of h, which shrinks them by about 1/n.
+        edge_fill: keep the attributes of surviving edges, and give this value to new ones; without
+            it ``edge_attr`` is not used and comes back as None.
+        max_edges: refuse a pooled graph with more edges than this.
+
+    Example:
+        >>> pool = LCPooling(16, ratio=0.5)
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> x, edge_index, edge_attr, batch, perm, score = pool(torch.randn(4, 16), path)
+        >>> x.shape, edge_index.tolist()
+        (torch.Size([2, 16]), [[0, 0, 1, 1], [0, 1, 0, 1]])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: float = 0.5,
+        hidden_channels: int | None = None,
+        cluster: Callable[[Tensor, Tensor], Tensor] | None = None,
+        self_loops: bool = True,
+        rescale: bool = False,
+        edge_fill: float | None = None,
+        max_edges: int = MAX_EDGES,
+    ) -> None:
+        score = LCSMP(in_channels, hidden_channels, rescale)
+        super().__init__(score, cluster, ratio, self_loops, edge_fill, max_edges)
+        self.in_channels = in_channels
+        self.reset_parameters()
+
+    def __repr__(self) -> str:
+        cluster = "" if self.cluster is None else f", cluster={self.cluster}"
+        return f"{self.__class__.__name__}({self.in_channels}, {self._size_repr()}{cluster})"

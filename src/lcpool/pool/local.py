@@ -1,0 +1,272 @@
+"""The two procedures of the paper: local assignment selection and local cluster selection."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from lcpool.nn import ConvScore, Score
+from lcpool.ops.assignment import Assignment, clusters, selection
+from lcpool.ops.connect import (
+    MAX_EDGES,
+    connect_assignment,
+    connect_clusters,
+    filter_edges,
+    surviving_edge_attr,
+)
+from lcpool.ops.graph import Graph, check_features, edge_weight
+from lcpool.ops.topk import KeepPlan, above, check_ratio, topk
+from lcpool.pool.output import Pooled
+
+ScoreFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+class SelectionPooling(nn.Module):
+    """What both procedures share: X*, h = g(X*, A), î = topk(h), X' = (X* ⊙ h)(î, :).
+
+    A subclass says how X* comes from X (:meth:`gather`) and how A' comes about (:meth:`connect`).
+    """
+
+    def __init__(
+        self,
+        score: ScoreFunction,
+        ratio: float,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        max_edges: int = MAX_EDGES,
+    ) -> None:
+        super().__init__()
+        self.score = score if isinstance(score, Score) else ConvScore(score)
+        self.ratio = check_ratio(ratio)
+        self.min_score = min_score
+        self.multiplier = multiplier
+        self.max_edges = max_edges
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters of all parts anew."""
+        for part in self.children():
+            if hasattr(part, "reset_parameters"):
+                part.reset_parameters()  # type: ignore[operator]
+
+    def prepare(self, graph: Graph) -> Graph:
+        """The graph to pool: the input, unless an operator is defined on something else."""
+        return graph
+
+    def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
+        """X*, and S where it is made."""
+        raise NotImplementedError
+
+    def connect(
+        self, graph: Graph, perm: Tensor, S: Assignment | None
+    ) -> tuple[Tensor, Tensor | None, Callable[[], Assignment]]:
+        """A' as edges and attributes, and what makes S' when it is asked for."""
+        raise NotImplementedError
+
+    def select(self, rank: Tensor, graph: Graph, plan: KeepPlan | None) -> tuple[Tensor, ...]:
+        """î, the graphs of the kept nodes, and h of all nodes."""
+        h = self.score.gate(rank, graph)
+        if plan is None:
+            assert self.min_score is not None
+            return *above(h, graph, self.min_score), h
+        return *topk(rank, graph, plan), h
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        attn: Tensor | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> Pooled:
+        """Pool a batch of graphs.
+
+        Args:
+            x: node features, ``[num_nodes, channels]``.
+            edge_index: source and target of each edge, ``[2, num_edges]``.
+            edge_attr: edge weights or attributes.
+            batch: the graph of each node; one graph if None. Need not be sorted.
+            attn: features to score nodes by, in place of X*.
+            batch_size: the number of graphs. With it, empty graphs at the end are counted and a
+                GPU need not be asked.
+        """
+        graph = self.prepare(Graph.of(x, edge_index, edge_attr, batch, batch_size))
+        plan = KeepPlan.of(self.ratio, graph) if self.min_score is None else None
+        X, S = self.gather(graph)
+        scored = X if attn is None else check_features("attn", attn, graph.num_nodes)
+        rank = self.score.rank(scored, graph.edge_index)
+        perm, pooled_batch, h = self.select(rank, graph, plan)
+        h = h[perm]
+        X = X[perm] * h.unsqueeze(-1)
+        X = X if self.multiplier == 1 else X * self.multiplier
+        edges, attr, assignment = self.connect(graph, perm, S)
+        return Pooled(
+            X, edges, attr, pooled_batch, perm, h,
+            batch_size=graph.batch_size, _assignment=assignment,
+        )  # fmt: skip
+
+    def _size_repr(self) -> str:
+        return f"ratio={self.ratio}" if self.min_score is None else f"min_score={self.min_score}"
+
+
+class LocalAssignmentPooling(SelectionPooling):
+    r"""Local assignment selection: any local S, and a pooled graph that carries its weights.
+
+    .. math::
+        S &= f(X, A), \quad X^* = S^\top X, \quad h = g(X^*, A), \quad \hat{i} = \mathrm{topk}(h)
+
+        X' &= (X^* \odot h)(\hat{i}, :), \quad S' = S(:, \hat{i}), \quad A' = {S'}^\top A S'
+
+    Gradients flow through the weights of A' into S and into the weights of A. Without ``assign``,
+    f = I and this is node selection (proposition 3): A' = A(î, î), the edges keep their order and
+    ``edge_attr`` may have any width.
+
+    Args:
+        assign: f, called as ``assign(x, edge_index, edge_weight)``; returns an
+            :class:`~lcpool.Assignment` with an entry only where I + A has one (prerequisite 1).
+            None for f = I.
+        score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value a node.
+        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
+        min_score: keep the nodes with h above this instead; overrides ``ratio``.
+        multiplier: factor on the pooled features.
+        self_loops: keep the diagonal of A'.
+        max_edges: refuse a pooled graph with more edges than this.
+        verify: check prerequisite 1 in every call.
+
+    Example:
+        >>> from torch_geometric.nn import GraphConv
+        >>> pool = LocalAssignmentPooling(None, GraphConv(16, 1), ratio=0.5)
+        >>> pool(torch.randn(4, 16), torch.tensor([[0, 1, 2], [1, 2, 3]])).x.shape
+        torch.Size([2, 16])
+    """
+
+    def __init__(
+        self,
+        assign: Callable[[Tensor, Tensor, Tensor | None], Assignment] | None,
+        score: ScoreFunction,
+        ratio: float = 0.5,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        self_loops: bool = True,
+        max_edges: int = MAX_EDGES,
+        verify: bool = False,
+    ) -> None:
+        super().__init__(score, ratio, min_score, multiplier, max_edges)
+        self.assign = assign
+        self.self_loops = self_loops
+        self.verify = verify
+
+    def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
+        """S = f(X, A) and X* = SᵀX."""
+        if self.assign is None:
+            return graph.x, None
+        S = self.assign(graph.x, graph.edge_index, edge_weight(graph.edge_attr))
+        if self.verify and not S.is_local(graph.edge_index):
+            raise ValueError(
+                "prerequisite 1 does not hold: the assignment lets a node contribute to a cluster "
+                "it has no edge to."
+            )
+        return S.reduce(graph.x), S
+
+    def connect(
+        self, graph: Graph, perm: Tensor, S: Assignment | None
+    ) -> tuple[Tensor, Tensor | None, Callable[[], Assignment]]:
+        """A' = S'ᵀAS'."""
+        if S is None:
+            edges, attr = filter_edges(
+                graph.edge_index, graph.edge_attr, perm, graph.num_nodes, graph.checks
+            )
+            return edges, attr, partial(selection, perm, graph.num_nodes)
+        S = S.columns(perm, graph.checks)
+        edges, weight = connect_assignment(
+            graph.edge_index, S, edge_weight(graph.edge_attr),
+            self.self_loops, self.max_edges, graph.checks,
+        )  # fmt: skip
+        return edges, weight, partial(_same, S)
+
+    def __repr__(self) -> str:
+        name = self.__class__.__name__
+        return f"{name}({self.assign}, {self.score}, {self._size_repr()})"
+
+
+class LocalClusterPooling(SelectionPooling):
+    r"""Local cluster selection (lemma 5): every node contributes to all its neighbours.
+
+    .. math::
+        X^* &= v(X, A), \quad h = g(X^*, A), \quad \hat{i} = \mathrm{topk}(h)
+
+        X' &= (X^* \odot h)(\hat{i}, :), \quad
+        A' = \mathrm{ones}(A + A^\top A + A^2 + A^\top A^2)(\hat{i}, \hat{i})
+
+    On undirected graphs A' = ones(A + A² + A³)(î, î) (proposition 6): kept nodes at most three hops
+    apart are connected. The procedure is defined on unweighted graphs. ``edge_attr`` is therefore
+    not used, and dropped with a warning unless ``edge_fill`` says what new edges get.
+
+    Args:
+        score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value a node.
+        cluster: v, a convolution called as ``cluster(x, edge_index)``. None where a convolution
+            stands before the pooling anyway (proposition 7).
+        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
+        self_loops: keep the diagonal of A', as the formula gives it.
+        edge_fill: keep the attributes of surviving edges, and give this value to new ones.
+        max_edges: refuse a pooled graph with more edges than this.
+    """
+
+    def __init__(
+        self,
+        score: ScoreFunction,
+        cluster: Callable[[Tensor, Tensor], Tensor] | None = None,
+        ratio: float = 0.5,
+        self_loops: bool = True,
+        edge_fill: float | None = None,
+        max_edges: int = MAX_EDGES,
+    ) -> None:
+        super().__init__(score, ratio, max_edges=max_edges)
+        self.cluster = cluster
+        self.self_loops = self_loops
+        self.edge_fill = edge_fill
+
+    def gather(self, graph: Graph) -> tuple[Tensor, None]:
+        """X* = v(X, A)."""
+        return graph.x if self.cluster is None else self.cluster(graph.x, graph.edge_index), None
+
+    def connect(
+        self, graph: Graph, perm: Tensor, S: Assignment | None
+    ) -> tuple[Tensor, Tensor | None, Callable[[], Assignment]]:
+        """A' = ones(A + AᵀA + A² + AᵀA²)(î, î)."""
+        edges = connect_clusters(
+            graph.edge_index, perm, graph.num_nodes, self.self_loops, self.max_edges, graph.checks
+        )
+        return edges, self._edge_attr(graph, perm, edges), partial(_mean_of_clusters, graph, perm)
+
+    def _edge_attr(self, graph: Graph, perm: Tensor, edges: Tensor) -> Tensor | None:
+        if graph.edge_attr is None:
+            return None
+        if self.edge_fill is None:
+            warnings.warn(
+                f"{self.__class__.__name__} connects unweighted graphs and returns edge_attr=None. "
+                f"Pass edge_fill=… to keep the attributes of surviving edges, or edge_attr=None.",
+                stacklevel=5,
+            )
+            return None
+        return surviving_edge_attr(
+            graph.edge_index, graph.edge_attr, perm, graph.num_nodes, edges, self.edge_fill
+        )
+
+    def __repr__(self) -> str:
+        cluster = "" if self.cluster is None else f", cluster={self.cluster}"
+        return f"{self.__class__.__name__}({self.score}{cluster}, {self._size_repr()})"
+
+
+def _same(S: Any) -> Any:
+    return S
+
+
+def _mean_of_clusters(graph: Graph, perm: Tensor) -> Assignment:
+    """ones(I + A)(:, î) with rows that sum to one."""
+    return clusters(graph.edge_index, perm, graph.num_nodes).row_normalized()

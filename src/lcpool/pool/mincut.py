@@ -1,0 +1,77 @@
+"""MinCutPool."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lcpool.ops.dense import DenseAssignment, graph_sum, safe_div, safe_sqrt
+from lcpool.ops.graph import Graph
+from lcpool.pool.dense import DenseAssignmentPooling
+
+
+class MinCutPooling(DenseAssignmentPooling):
+    r"""Spectral clustering as a pooling: a linear layer assigns nodes to k clusters.
+
+    .. math::
+        S = \mathrm{softmax}(L(X)), \quad X' = S^\top X, \quad
+        A' = \hat{D}^{-1/2} \hat{A} \hat{D}^{-1/2}, \quad
+        \hat{A} = S^\top A S - \mathrm{diag}(S^\top A S)
+
+    The losses, each a mean over the graphs with nodes:
+
+    .. math::
+        L_{cut} = -\frac{\mathrm{tr}(S^\top A S)}{\mathrm{tr}(S^\top D S)}, \quad
+        L_{ortho} = \Big\lVert \frac{S^\top S}{\lVert S^\top S \rVert_F} -
+        \frac{I_k}{\sqrt{k}} \Big\rVert_F
+
+    with :math:`\mathrm{tr}(S^\top D S) = \sum_i d_i \lVert s_i \rVert^2`. A graph without edges has
+    nothing to cut: its cut loss is 0 (PyG gives NaN).
+
+    Args:
+        in_channels: width of the node features.
+        num_clusters: k, the nodes of every pooled graph.
+    """
+
+    loss_weights: ClassVar[Mapping[str, float]] = {"cut": 0.5, "ortho": 1.0}
+
+    def __init__(self, in_channels: int, num_clusters: int) -> None:
+        super().__init__(nn.Linear(in_channels, num_clusters), num_clusters)
+        self.in_channels = in_channels
+        self.reset_parameters()
+
+    def logits(self, graph: Graph, weight: Tensor | None) -> Tensor:
+        """L(X)."""
+        values: Tensor = self.assign(graph.x)
+        return values
+
+    def losses(
+        self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
+    ) -> dict[str, Tensor]:
+        """Cut and orthogonality."""
+        source = graph.edge_index[0]
+        weight = A.new_ones(source.numel()) if weight is None else weight.to(A.dtype)
+        degree = weight.new_zeros(graph.num_nodes).index_add(0, source, weight)
+        volume = graph_sum(degree * S.value.square().sum(-1), graph)
+        cut = -safe_div(A.diagonal(dim1=1, dim2=2).sum(-1), volume)
+        gram = S.reduce(S.value)
+        k = self.num_clusters
+        norm = safe_sqrt(gram.square().sum((1, 2))).view(-1, 1, 1)
+        uniform = torch.eye(k, dtype=gram.dtype, device=gram.device) / math.sqrt(k)
+        ortho = safe_sqrt((safe_div(gram, norm.expand_as(gram)) - uniform).square().sum((1, 2)))
+        full = graph.node_counts() > 0
+        graphs = full.sum().clamp(min=1)
+        return {"cut": cut.sum() / graphs, "ortho": ortho.where(full, 0.0).sum() / graphs}
+
+    def normalize(self, A: Tensor) -> Tensor:
+        """Without the diagonal, and divided by the roots of the degrees."""
+        A = A * (1 - torch.eye(self.num_clusters, dtype=A.dtype, device=A.device))
+        root = safe_sqrt(A.sum(-1)).unsqueeze(1)
+        return safe_div(safe_div(A, root.expand_as(A)), root.mT.expand_as(A))
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.in_channels}, {self.num_clusters})"

@@ -1,0 +1,84 @@
+"""What a pooling returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+
+class Lifts(Protocol):
+    """S' in any form: what can bring pooled features back."""
+
+    def lift(self, x: Tensor) -> Tensor:
+        """S'X'."""
+
+
+class _Items(NamedTuple):
+    x: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor | None
+    batch: Tensor
+    perm: Tensor | None
+    score: Tensor | None
+
+
+class Pooled(_Items):
+    """The six items that PyG's poolings return, by position or by name, and what came with them.
+
+    >>> # x, edge_index, edge_attr, batch, perm, score = pool(x, edge_index, batch=batch)
+
+    Items:
+        x: features X' of the pooled nodes.
+        edge_index: edges of A'.
+        edge_attr: weights or attributes of those edges, or None.
+        batch: the graph of each pooled node.
+        perm: the input node each pooled node stands on; None for dense assignment.
+        score: h of the kept nodes; None for dense assignment.
+
+    Attributes:
+        batch_size: the number of graphs, trailing empty ones included.
+        assignment: S', from input nodes to pooled nodes.
+        losses: auxiliary losses by name, unweighted.
+        loss: their weighted sum, to be added to the training loss; 0 where there are none.
+    """
+
+    batch_size: int
+    losses: Mapping[str, Tensor]
+    loss: Tensor | float
+    _assignment: Callable[[], Any]
+
+    def __new__(
+        cls,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        batch: Tensor,
+        perm: Tensor | None,
+        score: Tensor | None,
+        **attributes: Any,
+    ) -> Pooled:
+        """Make the tuple; the keywords become attributes."""
+        self = super().__new__(cls, x, edge_index, edge_attr, batch, perm, score)
+        self.losses, self.loss = {}, 0.0
+        self.__dict__.update(attributes)
+        return self
+
+    @cached_property
+    def assignment(self) -> Any:
+        """S', made when it is first asked for."""
+        return self._assignment()
+
+    def lift(self, x: Tensor | None = None) -> Tensor:
+        """Bring features of the pooled nodes back to the input nodes: S'X'.
+
+        For TopK and SAG the dropped nodes get zeros; for LCPool every node gets the mean of the
+        clusters it belongs to (zeros if to none); for ASAP, DiffPool and MinCut it is S' times X'.
+
+        Args:
+            x: features of the pooled nodes, by default the ones in this output.
+        """
+        lifts: Lifts = self.assignment
+        return lifts.lift(self.x if x is None else x)

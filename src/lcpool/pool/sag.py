@@ -1,0 +1,59 @@
+"""SAGPool: node selection by a graph convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+from torch_geometric.nn import GraphConv
+
+from lcpool.nn import ConvScore
+from lcpool.pool.local import LocalAssignmentPooling
+from lcpool.pool.pyg import accept_pyg_state, negate
+
+
+class SAGPooling(LocalAssignmentPooling):
+    r"""Self-attention graph pooling: local assignment selection with f = I (proposition 3).
+
+    .. math::
+        h = \sigma(\mathrm{GNN}(X, A)), \quad \hat{i} = \mathrm{topk}(h), \quad
+        X' = (X \odot h)(\hat{i}, :), \quad A' = A(\hat{i}, \hat{i})
+
+    Takes the arguments of PyG's layer and loads its parameters. PyG multiplies the scores by the
+    sign of one more random number; on loading, the convolution absorbs it.
+
+    Args:
+        in_channels: width of the node features.
+        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
+        GNN: the class of the convolution that scores.
+        min_score: keep the nodes with h = softmax(GNN(X, A)) above this instead; overrides
+            ``ratio``.
+        multiplier: factor on the pooled features.
+        nonlinearity: σ, by name or as a callable.
+        **kwargs: further arguments of the convolution.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: float = 0.5,
+        GNN: Callable[..., nn.Module] = GraphConv,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
+        **kwargs: Any,
+    ) -> None:
+        conv = GNN(in_channels, 1, **kwargs)
+        score = ConvScore(conv, nonlinearity if min_score is None else "softmax")
+        super().__init__(None, score, ratio, min_score, multiplier)
+        self.in_channels = in_channels
+        accept_pyg_state(self, {"gnn.": "score.conv."}, sign=negate)
+        self.reset_parameters()
+
+    def __repr__(self) -> str:
+        conv = self.score.conv.__class__.__name__
+        return (
+            f"{self.__class__.__name__}({conv}, {self.in_channels}, {self._size_repr()}, "
+            f"multiplier={self.multiplier})"
+        )

@@ -1,0 +1,49 @@
+"""TopKPool: node selection by a learned projection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from lcpool.nn import ProjectionScore
+from lcpool.pool.local import LocalAssignmentPooling
+from lcpool.pool.pyg import accept_pyg_state
+
+
+class TopKPooling(LocalAssignmentPooling):
+    r"""Top-k pooling ("Graph U-Nets"): local assignment selection with f = I (proposition 3).
+
+    .. math::
+        h = \sigma(Xp / \lVert p \rVert), \quad \hat{i} = \mathrm{topk}(h), \quad
+        X' = (X \odot h)(\hat{i}, :), \quad A' = A(\hat{i}, \hat{i})
+
+    Takes the arguments of PyG's layer and loads its parameters.
+
+    Args:
+        in_channels: width of the node features.
+        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
+        min_score: keep the nodes with h = softmax(Xp) above this instead; overrides ``ratio``.
+        multiplier: factor on the pooled features.
+        nonlinearity: σ, by name or as a callable.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: float = 0.5,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
+    ) -> None:
+        score = ProjectionScore(in_channels, nonlinearity if min_score is None else "softmax")
+        super().__init__(None, score, ratio, min_score, multiplier)
+        self.in_channels = in_channels
+        accept_pyg_state(self, {"select.weight": "score.weight"})
+        self.reset_parameters()
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.__class__.__name__}({self.in_channels}, {self._size_repr()}, "
+            f"multiplier={self.multiplier})"
+        )
