@@ -33,6 +33,7 @@ class LCPooling(LocalClusterPooling):
         max_edges: refuse a pooled graph with more edges than this.
 
     Example:
+        >>> import torch
         >>> pool = LCPooling(16, ratio=0.5)
         >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
         >>> x, edge_index, edge_attr, batch, perm, score = pool(torch.randn(4, 16), path)

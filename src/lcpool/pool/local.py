@@ -139,6 +139,7 @@ class LocalAssignmentPooling(SelectionPooling):
         verify: check prerequisite 1 in every call.
 
     Example:
+        >>> import torch
         >>> from torch_geometric.nn import GraphConv
         >>> pool = LocalAssignmentPooling(None, GraphConv(16, 1), ratio=0.5)
         >>> pool(torch.randn(4, 16), torch.tensor([[0, 1, 2], [1, 2, 3]])).x.shape
@@ -251,7 +252,7 @@ class LocalClusterPooling(SelectionPooling):
             warnings.warn(
                 f"{self.__class__.__name__} connects unweighted graphs and returns edge_attr=None. "
                 f"Pass edge_fill=… to keep the attributes of surviving edges, or edge_attr=None.",
-                stacklevel=5,
+                stacklevel=6,
             )
             return None
         return surviving_edge_attr(

@@ -1,0 +1,47 @@
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types unit wheel format clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+demo: $(READY)  ## pool a built-in graph with every operator
+	$(BIN)/lcpool demo
+
+test: lint types unit wheel  ## everything CI runs
+
+lint: $(READY)  ## style, and the order of the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+types: $(READY)  ## mypy, strict
+	$(BIN)/mypy
+
+unit: $(READY)  ## the tests, and the examples in docstrings
+	$(BIN)/pytest -n auto
+
+# The wheel alone, away from the sources: what `pip install lcpool` gives.
+wheel: $(READY)  ## a built wheel installs and imports
+	rm -rf build/wheel
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel/dist . >/dev/null
+	$(BIN)/python -m pip install --quiet --no-deps --target build/wheel/site build/wheel/dist/*.whl
+	cd build/wheel && PYTHONPATH=site ../../$(BIN)/python -c "import lcpool, pathlib; \
+	    here = pathlib.Path(lcpool.__file__).resolve(); assert pathlib.Path.cwd() in here.parents, here; \
+	    assert (here.parent / 'py.typed').exists(); print('wheel: lcpool', lcpool.__version__)"
+
+format: $(READY)  ## put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove what was built, the virtual environment included
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lcpool needs Python 3.11 or later: make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@

@@ -1,0 +1,31 @@
+"""Every operator, for the tests that hold for all of them."""
+
+import torch
+from torch_geometric.nn import GCNConv
+
+from lcpool import (
+    ASAPooling,
+    DiffPooling,
+    LCPooling,
+    MinCutPooling,
+    SAGPooling,
+    TopKPooling,
+)
+
+SELECTIONS = {
+    "topk": lambda c, **k: TopKPooling(c, **k),
+    "sag": lambda c, **k: SAGPooling(c, **k),
+    "asap": lambda c, **k: ASAPooling(c, **k),
+    "lcpool": lambda c, **k: LCPooling(c, **k),
+    "lcpool*": lambda c, **k: LCPooling(c, cluster=GCNConv(c, c), **k),
+}
+DENSE = {
+    "diff": lambda c: DiffPooling(c, 3),
+    "mincut": lambda c: MinCutPooling(c, 3),
+}
+ALL = {**SELECTIONS, **DENSE}
+
+
+def make(name: str, channels: int = 8, seed: int = 0, **options):
+    torch.manual_seed(seed)
+    return ALL[name](channels, **options).double()

@@ -1,0 +1,228 @@
+import pytest
+import torch
+from graphs import Example, dense, edges_of, graphs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lcpool import Assignment, assignment_connect, cluster_connect
+from lcpool.ops import connect, product
+from lcpool.ops.assignment import clusters, selection
+from lcpool.ops.checks import Checks
+
+PATHS = ["numba", "torch"]
+
+
+@pytest.fixture(params=PATHS)
+def path(request, monkeypatch):
+    """Both implementations: the compiled kernel and plain torch."""
+    if request.param == "numba":
+        pytest.importorskip("numba")
+    else:
+        monkeypatch.setattr(connect, "cpu_kernels", lambda: None)
+
+
+def by_torch(example: Example, perm, self_loops=True):
+    S = clusters(example.edge_index, perm, example.num_nodes)
+    return connect._connect(example.edge_index, None, S, self_loops, 10**6, Checks())[0]
+
+
+def lemma_5(A, perm):
+    return (A + A.T @ A + A @ A + A.T @ A @ A)[perm][:, perm]
+
+
+def random_assignment(example: Example, generator_offset: int = 0) -> Assignment:
+    """Positive entries on the pattern of I + A, possibly standing twice."""
+    loops = torch.arange(example.num_nodes)
+    node = torch.cat([example.edge_index[0], loops])
+    cluster = torch.cat([example.edge_index[1], loops])
+    generator = torch.Generator().manual_seed(example.seed + generator_offset)
+    value = torch.rand(node.numel(), generator=generator, dtype=torch.float64) + 0.1
+    return Assignment(node, cluster, value, example.num_nodes, example.num_nodes)
+
+
+@given(graphs(), st.booleans())
+def test_lemma_5(example: Example, self_loops):
+    perm = example.perm()
+    expected = lemma_5(example.A, perm)
+    if not self_loops:
+        expected.fill_diagonal_(0)
+    found = cluster_connect(example.edge_index, perm, example.num_nodes, self_loops)
+    assert torch.equal(found, edges_of(expected))
+    assert torch.equal(by_torch(example, perm, self_loops), found)
+
+
+@given(graphs())
+def test_lemma_5_is_local_assignment_selection_with_any_positive_s(example: Example):
+    perm = example.perm()
+    S = random_assignment(example).columns(perm)
+    edges, weight = assignment_connect(example.edge_index, S)
+    assert torch.equal(edges, cluster_connect(example.edge_index, perm, example.num_nodes))
+    assert (weight > 0).all()
+
+
+@given(graphs(undirected=True))
+def test_proposition_6(example: Example):
+    A, perm = example.A, example.perm()
+    found = cluster_connect(example.edge_index, perm, example.num_nodes)
+    assert torch.equal(found, edges_of((A + A @ A + A @ A @ A)[perm][:, perm]))
+
+
+@given(graphs())
+def test_lemma_8(example: Example):
+    """S(:, î)ᵀ A S(:, î) = (SᵀAS)(î, î)."""
+    perm, S = example.perm(), random_assignment(example)
+    weight = example.weights()
+    A = dense(example.edge_index, example.num_nodes, weight)
+    edges, values = assignment_connect(example.edge_index, S.columns(perm), weight)
+    whole = (S.to_dense().T @ A @ S.to_dense())[perm][:, perm]
+    torch.testing.assert_close(dense(edges, perm.numel(), values), whole)
+    assert torch.equal(edges, edges_of(dense(edges, perm.numel())))
+
+
+@given(graphs())
+def test_proposition_2(example: Example):
+    """Connected contributors connect their clusters; S with a full diagonal preserves edges."""
+    perm, S = example.perm(), random_assignment(example).columns(example.perm())
+    edges, _ = assignment_connect(example.edge_index, S)
+    found = set(map(tuple, edges.t().tolist()))
+    rows, A = S.to_dense() != 0, example.A
+    for n, m in edges_of(A).t().tolist():
+        for p in rows[n].nonzero().view(-1).tolist():
+            for q in rows[m].nonzero().view(-1).tolist():
+                assert (p, q) in found
+    for p, q in edges_of(A[perm][:, perm]).t().tolist():
+        assert (p, q) in found
+
+
+def test_proposition_2_needs_s_without_signs():
+    """Two contributors of opposite sign cancel: the entry is there, and zero."""
+    edge_index = torch.tensor([[0, 1], [2, 2]])
+    S = Assignment(torch.tensor([0, 1, 2]), torch.tensor([0, 0, 1]), torch.tensor([1.0, -1.0, 1.0]),
+                   3, 2)  # fmt: skip
+    edges, weight = assignment_connect(edge_index, S)
+    assert edges.tolist() == [[0], [1]]
+    assert weight.tolist() == [0.0]
+
+
+@given(graphs())
+def test_proposition_3(example: Example):
+    """With f = I, S'ᵀAS' is A(î, î)."""
+    perm, weight = example.perm(), example.weights()
+    S = selection(perm, example.num_nodes)
+    A = dense(example.edge_index, example.num_nodes, weight)[perm][:, perm]
+    edges, values = assignment_connect(example.edge_index, S, weight)
+    torch.testing.assert_close(dense(edges, perm.numel(), values), A)
+    kept, attr = connect.filter_edges(example.edge_index, weight, perm, example.num_nodes)
+    torch.testing.assert_close(dense(kept, perm.numel(), attr), A)
+
+
+@settings(max_examples=15)
+@given(graphs(multi=False))
+def test_gradients_reach_the_assignment_and_the_edge_weights(example: Example):
+    S = random_assignment(example).columns(example.perm())
+    if S.node.numel() == 0 or example.edge_index.size(1) == 0:
+        return
+
+    def weights(value, edge_weight):
+        S_ = Assignment(S.node, S.cluster, value, S.num_nodes, S.num_clusters)
+        return assignment_connect(example.edge_index, S_, edge_weight)[1]
+
+    value, edge_weight = S.value.requires_grad_(), example.weights().requires_grad_()
+    assert torch.autograd.gradcheck(weights, (value, edge_weight))
+    assert torch.autograd.gradgradcheck(weights, (value, edge_weight))
+
+
+@given(graphs())
+def test_blocks_do_not_change_the_product(example: Example):
+    perm, S = example.perm(), random_assignment(example).columns(example.perm())
+    whole = assignment_connect(example.edge_index, S, example.weights())
+    pattern = by_torch(example, perm)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(product, "MAX_MEETINGS", 3)
+        blocks = assignment_connect(example.edge_index, S, example.weights())
+        assert torch.equal(by_torch(example, perm), pattern)
+    assert torch.equal(blocks[0], whole[0])
+    torch.testing.assert_close(blocks[1], whole[1])
+
+
+def star(leaves):
+    hub = torch.zeros(leaves, dtype=torch.long)
+    spokes = torch.stack([hub, torch.arange(1, leaves + 1)])
+    return torch.cat([spokes, spokes.flip(0)], dim=1)
+
+
+@pytest.mark.usefixtures("path")
+def test_a_graph_with_too_many_edges_is_refused_with_the_count(monkeypatch):
+    monkeypatch.setattr(product, "MAX_MEETINGS", 50)
+    perm = torch.arange(21)
+    with pytest.raises(ValueError, match=r"would have 441 edges, more than max_edges=440"):
+        cluster_connect(star(20), perm, 21, max_edges=440)
+    assert cluster_connect(star(20), perm, 21, max_edges=441).size(1) == 441
+    with pytest.raises(ValueError, match=r"would have 420 edges"):
+        cluster_connect(star(20), perm, 21, self_loops=False, max_edges=1)
+
+
+def test_threads_do_not_change_the_result(monkeypatch):
+    cpu = pytest.importorskip("lcpool.ops.cpu")
+    generator = torch.Generator().manual_seed(0)
+    edge_index = torch.randint(0, 500, (2, 1500), generator=generator)
+    perm = torch.randperm(500, generator=generator)[:250]
+    alone = cluster_connect(edge_index, perm, 500)
+    monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    assert torch.equal(cluster_connect(edge_index, perm, 500), alone)
+    with pytest.raises(ValueError, match=f"{alone.size(1):,} edges"):
+        cluster_connect(edge_index, perm, 500, max_edges=alone.size(1) - 1)
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("num_nodes", [0, 1, 5])
+def test_no_edges_and_nothing_kept(num_nodes):
+    none = torch.empty(2, 0, dtype=torch.long)
+    assert cluster_connect(none, torch.arange(num_nodes), num_nodes).shape == (2, 0)
+    nobody = torch.empty(0, dtype=torch.long)
+    assert cluster_connect(star(4), nobody, 5).shape == (2, 0)
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize(
+    ("edges", "perm", "error", "words"),
+    [
+        ([[0, 3], [1, 1]], [0], ValueError, r"'edge_index' spans \[0, 3\], but 3 nodes"),
+        ([[0, -1], [1, 1]], [0], ValueError, r"spans \[-1, 1\]"),
+        ([[0, 1], [1, 0]], [3], ValueError, "'perm' spans"),
+        ([[0, 1], [1, 0]], [1, 1], ValueError, "names a node twice"),
+        ([[0, 1], [1, 0]], [[1]], ValueError, "one dimension"),
+        ([[0.0, 1.0], [1.0, 0.0]], [0], TypeError, "int64 indices, not torch.float32"),
+        ([[0, 1]], [0], ValueError, r"shape \[2, num_edges\], not \[1, 2\]"),
+    ],
+)
+def test_bad_input_is_named(edges, perm, error, words):
+    with pytest.raises(error, match=words):
+        cluster_connect(torch.tensor(edges), torch.tensor(perm), 3)
+
+
+def test_indices_without_nodes():
+    with pytest.raises(ValueError, match="there are none"):
+        cluster_connect(torch.tensor([[0], [0]]), torch.empty(0, dtype=torch.long), 0)
+
+
+def test_int32_indices_are_fine():
+    edges = cluster_connect(star(3).int(), torch.tensor([1, 2]).int(), 4)
+    assert edges.tolist() == [[0, 0, 1, 1], [0, 1, 0, 1]]
+
+
+@given(graphs(), st.booleans())
+def test_surviving_edges_keep_their_attributes(example: Example, self_loops):
+    perm, weight = example.perm(), example.weights()
+    edges = cluster_connect(example.edge_index, perm, example.num_nodes, self_loops)
+    attr = connect.surviving_edge_attr(
+        example.edge_index, weight, perm, example.num_nodes, edges, fill=-1.0
+    )
+    A = dense(example.edge_index, example.num_nodes, weight)[perm][:, perm]
+    expected = torch.where(A != 0, A, -1.0)[edges[0], edges[1]]
+    torch.testing.assert_close(attr, expected)
+    wide = connect.surviving_edge_attr(
+        example.edge_index, weight.view(-1, 1).repeat(1, 2), perm, example.num_nodes, edges, -1.0
+    )
+    torch.testing.assert_close(wide, expected.view(-1, 1).repeat(1, 2))

@@ -1,0 +1,145 @@
+import warnings
+
+import pytest
+import torch
+from graphs import Example, dense, edges_of, graphs
+from hypothesis import assume, given
+from torch_geometric.nn import GCNConv, GraphConv
+from torch_geometric.utils import to_dense_adj
+
+from lcpool import LCSMP, LCPooling, LocalClusterPooling
+
+PATH = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
+
+
+@given(graphs())
+def test_equals_the_equations_of_the_paper(example: Example):
+    torch.manual_seed(example.seed)
+    pool, x = LCPooling(8, hidden_channels=5).double(), example.features()
+    out = pool(x, example.edge_index, batch=example.batch, batch_size=len(example.sizes))
+    h = pool.score(x, example.edge_index, example.batch, len(example.sizes))
+    torch.testing.assert_close(out.x, (x * h.view(-1, 1))[out.perm])
+    torch.testing.assert_close(out.score, h[out.perm])
+    A = example.A
+    expected = (A + A.T @ A + A @ A + A.T @ A @ A)[out.perm][:, out.perm]
+    assert torch.equal(out.edge_index, edges_of(expected))
+    for b, size in enumerate(example.sizes):
+        kept, dropped = out.perm[out.batch == b], example.batch == b
+        dropped[out.perm] = False
+        assert kept.numel() == -(-size // 2)
+        if dropped.any():
+            assert h[kept].min() >= h[dropped].max()
+
+
+@given(graphs())
+def test_proposition_7(example: Example):
+    """A convolution and then LCPool is local cluster selection with that convolution as v."""
+    torch.manual_seed(example.seed)
+    conv, score = GraphConv(8, 8).double(), LCSMP(8).double()
+    x, edges, batch = example.features(), example.edge_index, example.batch
+    with_v = LocalClusterPooling(score, cluster=conv)(x, edges, batch=batch)
+    without = LocalClusterPooling(score)(conv(x, edges), edges, batch=batch)
+    for a, b in zip(with_v, without, strict=True):
+        if a is not None:
+            torch.testing.assert_close(a, b)
+
+
+@given(graphs(undirected=True))
+def test_a_connected_graph_stays_connected(example: Example):
+    """If every node has a kept one within a hop, no component of the input falls apart: the ends
+    of an edge then have kept nodes at most three hops apart."""
+    torch.manual_seed(example.seed)
+    pool, x = LCPooling(8, ratio=0.8).double(), example.features()
+    out = pool(x, example.edge_index, batch=example.batch)
+    within_a_hop = (torch.eye(example.num_nodes) + example.A)[:, out.perm].sum(dim=1) > 0
+    assume(within_a_hop.all())
+    before, after = components(example.A), components(dense(out.edge_index, out.perm.numel()))
+    assert before == after
+
+
+def components(A):
+    reach = (torch.eye(A.size(0), dtype=A.dtype) + A + A.T) != 0
+    for _ in range(A.size(0)):
+        reach = (reach.double() @ reach.double()) != 0
+    return len({tuple(row) for row in reach.tolist()})
+
+
+def test_ties_are_not_lost_in_the_softmax():
+    """Scores so low that their probabilities are all 0 are still told apart."""
+    pool = LocalClusterPooling(Spread(), ratio=1.0)
+    out = pool(torch.tensor([[0.0], [-200.0], [-150.0], [-300.0]]), PATH[:, :6])
+    assert out.perm.tolist() == [0, 2, 1, 3]
+    assert out.score[2] == out.score[3] == 0
+
+
+class Spread(LCSMP):
+    def __init__(self):
+        super().__init__(1)
+
+    def values(self, x, edge_index):
+        return x
+
+
+def test_edge_attr_is_dropped_with_a_warning_unless_filled():
+    pool, x, attr = LCPooling(8), torch.randn(5, 8), torch.rand(8, 3)
+    with pytest.warns(UserWarning, match="edge_fill") as caught:
+        assert pool(x, PATH, attr).edge_attr is None
+    assert caught[0].filename == __file__
+    pool.edge_fill = -1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = pool(x, PATH, attr)
+    A = to_dense_adj(PATH, edge_attr=attr, max_num_nodes=5)[0]
+    for (p, q), value in zip(out.perm[out.edge_index].t().tolist(), out.edge_attr, strict=True):
+        expected = A[p, q] if abs(p - q) == 1 else torch.full((3,), -1.0)
+        torch.testing.assert_close(value, expected)
+
+
+def test_gradients_reach_features_and_score():
+    torch.manual_seed(0)
+    pool = LCPooling(3).double()
+    x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: pool(x, PATH).x, (x,))
+    pool = LCPooling(8).double()
+    pool(torch.randn(5, 8, dtype=torch.float64), PATH).x.square().sum().backward()
+    for name, parameter in pool.named_parameters():
+        # b_s moves all scores of a graph alike, which a softmax does not see.
+        assert (parameter.grad.abs().sum() > 1e-12) == (name != "score.lin_s.bias"), name
+
+
+def test_lc_pool_star():
+    pool = LCPooling(8, cluster=GCNConv(8, 8))
+    x = torch.randn(5, 8)
+    out = pool(x, PATH)
+    X = pool.cluster(x, PATH)
+    torch.testing.assert_close(out.x, (X * pool.score(X, PATH).view(-1, 1))[out.perm])
+    with pytest.raises(ValueError, match="width 8, but got 4"):
+        LCPooling(8, cluster=GCNConv(8, 4))(x, PATH)
+
+
+def test_self_loops_of_the_result():
+    for self_loops, expected in ((True, 3), (False, 0)):
+        edges = LCPooling(8, self_loops=self_loops)(torch.randn(5, 8), PATH).edge_index
+        assert (edges[0] == edges[1]).sum() == expected
+
+
+def test_max_edges():
+    with pytest.raises(ValueError, match="max_edges=2"):
+        LCPooling(8, max_edges=2)(torch.randn(5, 8), PATH)
+
+
+def test_lift_gives_every_node_the_mean_of_its_clusters():
+    pool = LocalClusterPooling(lambda x, _: x[:, 0], ratio=2)
+    out = pool(torch.tensor([[1.0], [9.0], [2.0], [8.0], [3.0]]), PATH)
+    assert out.perm.tolist() == [1, 3]
+    # 0 and 1 belong to the cluster of 1, 2 to both, 3 and 4 to the cluster of 3.
+    lifted = out.lift(torch.tensor([[10.0], [20.0]]))
+    assert lifted.view(-1).tolist() == [10.0, 10.0, 15.0, 20.0, 20.0]
+
+
+def test_repr():
+    assert repr(LCPooling(8)) == "LCPooling(8, ratio=0.5)"
+    assert repr(LCPooling(8, 3, cluster=GCNConv(8, 8))) == (
+        "LCPooling(8, ratio=3, cluster=GCNConv(8, 8))"
+    )
+    assert repr(LocalClusterPooling(LCSMP(8))) == "LocalClusterPooling(LCSMP(8), ratio=0.5)"

@@ -1,0 +1,136 @@
+"""What only a GPU can show. Skipped where there is none."""
+
+import warnings
+
+import pytest
+import torch
+from graphs import dense
+from operators import ALL, DENSE, SELECTIONS, make
+
+from lcpool import cluster_connect
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+every = pytest.mark.parametrize("name", ALL)
+
+
+def graphs(seed=0, num_graphs=6, nodes=20):
+    generator = torch.Generator().manual_seed(seed)
+    total = num_graphs * nodes
+    batch = torch.arange(total) // nodes
+    source = torch.randint(0, total, (3 * total,), generator=generator)
+    target = batch[source] * nodes + torch.randint(0, nodes, source.shape, generator=generator)
+    x = torch.randn(total, 8, generator=generator, dtype=torch.float64)
+    return x, torch.stack([source, target]), batch
+
+
+@every
+def test_equals_the_cpu(name):
+    x, edges, batch = graphs()
+    grads = []
+    outs = []
+    for device in ("cpu", "cuda"):
+        pool = make(name).to(device)
+        x_ = x.to(device).requires_grad_()
+        out = pool(x_, edges.to(device), batch=batch.to(device), batch_size=7)
+        (out.x.square().sum() + out.loss).backward()
+        outs.append(out)
+        grads.append(
+            [x_.grad.cpu(), *(p.grad.cpu() for p in pool.parameters() if p.grad is not None)]
+        )
+    here, there = outs
+    torch.testing.assert_close(there.x.cpu(), here.x)
+    assert torch.equal(there.batch.cpu(), here.batch)
+    if here.perm is not None:
+        assert torch.equal(there.perm.cpu(), here.perm)
+    k = here.x.size(0)
+    attr = None if there.edge_attr is None else there.edge_attr.cpu()
+    torch.testing.assert_close(
+        dense(there.edge_index.cpu(), k, attr), dense(here.edge_index, k, here.edge_attr)
+    )
+    torch.testing.assert_close(there.lift().cpu(), here.lift())
+    for a, b in zip(grads[1], grads[0], strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def synchronisations(call):
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("synchroniz" in str(w.message) for w in caught)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    # Node selection: the kept nodes and the kept edges. LCPool's joins: the kept nodes, the
+    # entries of S', the work, and two sizes for each of the two products.
+    [("topk", 2), ("sag", 2), ("lcpool", 7), ("diff", 0), ("mincut", 0)],
+)
+def test_synchronisations_are_the_ones_that_sizes_need(name, most):
+    x, edges, batch = (t.cuda() for t in graphs())
+    pool = make(name).cuda()
+
+    def call():
+        return pool(x, edges, batch=batch, batch_size=6)
+
+    call()
+    assert synchronisations(call) <= most
+
+
+def test_one_graph_needs_no_synchronisation_for_its_nodes():
+    x, edges, _ = (t.cuda() for t in graphs(num_graphs=1))
+    pool = make("topk").cuda()
+    pool(x, edges)
+    assert synchronisations(lambda: pool(x, edges)) == 1
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+@pytest.mark.parametrize("with_batch", [True, False])
+def test_bad_input_raises_and_leaves_the_device_usable(name, with_batch):
+    x, edges, batch = (t.cuda() for t in graphs())
+    pool = make(name).cuda()
+    options = {"batch": batch, "batch_size": 6} if with_batch else {}
+    with pytest.raises(ValueError, match="'edge_index' spans"):
+        pool(x, edges + 1, **options)
+    with pytest.raises(ValueError, match="NaN"):
+        pool(x * torch.nan, edges, **options)
+    if with_batch:
+        with pytest.raises(ValueError, match="'batch' spans"):
+            pool(x, edges, batch=batch + 1, batch_size=6)
+    assert pool(x, edges, **options).x.isfinite().all()
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_bad_input_of_dense_assignment(name):
+    x, edges, batch = (t.cuda() for t in graphs())
+    with pytest.raises(ValueError, match="'edge_index' spans"):
+        make(name).cuda()(x, edges + 1, batch=batch)
+
+
+def test_cluster_connect_checks_on_the_device():
+    _, edges, _ = (t.cuda() for t in graphs())
+    perm = torch.arange(50, device="cuda")
+    with pytest.raises(ValueError, match="'edge_index' spans"):
+        cluster_connect(edges + 5, perm, 120)
+    with pytest.raises(ValueError, match="twice"):
+        cluster_connect(edges, perm // 2, 120)
+    with pytest.raises(ValueError, match="max_edges=3"):
+        cluster_connect(edges, perm, 120, max_edges=3)
+    assert torch.equal(
+        cluster_connect(edges, perm, 120).cpu(), cluster_connect(edges.cpu(), perm.cpu(), 120)
+    )
+
+
+@every
+def test_autocast(name):
+    x, edges, batch = (t.cuda() for t in graphs())
+    pool = make(name).float().cuda()
+    x = x.float().requires_grad_()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        out = pool(x, edges, batch=batch)
+    (out.x.float().sum() + out.loss).backward()
+    assert x.grad.isfinite().all()

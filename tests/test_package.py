@@ -1,0 +1,74 @@
+"""The package as a whole."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import torch
+from operators import ALL, make
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import lcpool
+from lcpool.ops import connect
+
+
+def test_public_names():
+    for name in lcpool.__all__:
+        assert getattr(lcpool, name).__doc__, name
+    assert lcpool.__version__ == version("lcpool")
+
+
+def test_typed():
+    assert (Path(lcpool.__file__).parent / "py.typed").exists()
+
+
+def test_import_is_light():
+    """Layers alone pull in torch and PyG, and nothing that only the lab or a kernel needs."""
+    heavy = ["numba", "scipy", "pandas", "matplotlib", "networkx", "rich", "typer", "triton"]
+    code = (
+        "import sys, torch_geometric.nn; before = set(sys.modules); import lcpool\n"
+        f"print([m for m in {heavy} if m in sys.modules and m not in before])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+class NoSparse(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert "sparse" not in str(func), func
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_torch_sparse_even_without_kernels(name, monkeypatch):
+    """The path a GPU takes: ``torch.sparse`` products fault there."""
+    monkeypatch.setattr(connect, "cpu_kernels", lambda: None)
+    x = torch.randn(4, 8, dtype=torch.float64, requires_grad=True)
+    edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    with NoSparse():
+        out = make(name)(x, edges)
+        (out.x.sum() + out.loss).backward()
+        out.lift()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_results_without_numba_are_the_same(name, monkeypatch):
+    x = torch.randn(6, 8, dtype=torch.float64)
+    edges = torch.randint(0, 6, (2, 9))
+    here = make(name)(x, edges)
+    monkeypatch.setattr(connect, "cpu_kernels", lambda: None)
+    there = make(name)(x, edges)
+    assert all(a is b or torch.equal(a, b) for a, b in zip(here, there, strict=True))
+
+
+def test_numba_is_not_required():
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "import torch, lcpool\n"
+        "out = lcpool.LCPooling(4)(torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]]))\n"
+        "print(out.edge_index.shape[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "2"
