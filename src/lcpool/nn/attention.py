@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.utils import scatter, softmax
+from torch_geometric.utils import softmax
 
 from lcpool.ops.assignment import Assignment
 
@@ -57,7 +58,8 @@ class ClusterAttention(nn.Module):
         num_nodes = x.size(0)
         if self.conv is not None:
             x = self.conv(x=x, edge_index=edge_index, edge_weight=edge_weight)
-        master = scatter(x[node], cluster, dim_size=num_nodes, reduce="max")
+        index = cluster.unsqueeze(-1).expand(-1, x.size(-1))
+        master = torch.zeros_like(x).scatter_reduce(0, index, x[node], "amax", include_self=False)
         at_master, at_node = self.att.weight.view(2, self.in_channels, 1)
         query = self.lin(master) @ at_master + self.att.bias
         logits = (query[cluster] + (x @ at_node)[node]).view(-1)

@@ -48,11 +48,13 @@ class Assignment:
         value = None if self.value is None else self.value[kept]
         return Assignment(self.node[kept], new_id[kept], value, self.num_nodes, perm.numel())
 
-    def row_normalized(self) -> Assignment:
-        """The rows divided by their sums, so that :meth:`lift` takes weighted means."""
-        value = torch.ones_like(self.node, dtype=torch.float) if self.value is None else self.value
-        total = value.new_zeros(self.num_nodes).index_add(0, self.node, value)[self.node]
-        return Assignment(self.node, self.cluster, value / total, self.num_nodes, self.num_clusters)
+    def row_means(self) -> Assignment:
+        """Entries that count once each and rows that sum to one: :meth:`lift` takes plain means."""
+        columns = max(self.num_clusters, 1)
+        keys = torch.unique(self.node * columns + self.cluster)
+        node, cluster = keys // columns, keys % columns
+        lengths = torch.bincount(node, minlength=self.num_nodes)
+        return Assignment(node, cluster, 1 / lengths[node], self.num_nodes, self.num_clusters)
 
     def is_local(self, edge_index: Tensor) -> bool:
         """Prerequisite 1: s_ij ≠ 0 only where I + A is not zero. For a square S."""
@@ -75,14 +77,16 @@ def selection(perm: Tensor, num_nodes: int) -> Assignment:
     return Assignment(perm, clusters, None, num_nodes, perm.numel())
 
 
-def clusters(edge_index: Tensor, perm: Tensor, num_nodes: int) -> Assignment:
-    """ones(I + A)(:, î): each kept node with all that have an edge into it (prerequisite 4)."""
-    loops = torch.arange(num_nodes, device=edge_index.device)
-    node = torch.cat([loops, edge_index[0]])
-    cluster = torch.cat([loops, edge_index[1]])
-    keys = torch.unique(node * num_nodes + cluster)
-    node, cluster = keys // max(num_nodes, 1), keys % max(num_nodes, 1)
-    return Assignment(node, cluster, None, num_nodes, num_nodes).columns(perm)
+def clusters(
+    edge_index: Tensor, perm: Tensor, num_nodes: int, checks: Checks | None = None
+) -> Assignment:
+    """(I + A)(:, î): each kept node with all that have an edge into it (prerequisite 4)."""
+    target = positions(perm, num_nodes)[edge_index[1]]
+    into_kept = nonzero(target >= 0, checks)
+    itself = torch.arange(perm.numel(), device=perm.device)
+    node = torch.cat([perm, edge_index[0, into_kept]])
+    cluster = torch.cat([itself, target[into_kept]])
+    return Assignment(node, cluster, None, num_nodes, perm.numel())
 
 
 def positions(perm: Tensor, size: int) -> Tensor:

@@ -92,7 +92,7 @@ def connect_clusters(
         edges, count = kernels.connect_clusters(edge_index, perm, num_nodes, self_loops, max_edges)
         _refuse_beyond(max_edges, count)
         return edges  # type: ignore[no-any-return]
-    S = clusters(edge_index, perm, num_nodes)
+    S = clusters(edge_index, perm, num_nodes, checks)
     return _connect(edge_index, None, S, self_loops, max_edges, checks)[0]
 
 

@@ -102,7 +102,7 @@ def squared_norm(graph: Graph, weight: Tensor, num_nodes: int) -> Tensor:
     values = weight.new_zeros(keys.numel()).index_add(0, entry, weight[order])
     owner = torch.zeros_like(keys).index_copy_(0, entry, source[order])
     totals = weight.new_zeros(graph.batch_size)
-    return totals.index_add(0, graph.batch_vector()[owner], values.square())
+    return totals.index_add(0, graph.batch_vector()[owner], values * values)
 
 
 def safe_sqrt(x: Tensor) -> Tensor:

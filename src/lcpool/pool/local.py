@@ -270,4 +270,4 @@ def _same(S: Any) -> Any:
 
 def _mean_of_clusters(graph: Graph, perm: Tensor) -> Assignment:
     """ones(I + A)(:, î) with rows that sum to one."""
-    return clusters(graph.edge_index, perm, graph.num_nodes).row_normalized()
+    return clusters(graph.edge_index, perm, graph.num_nodes).row_means()
