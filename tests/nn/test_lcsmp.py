@@ -14,7 +14,7 @@ def literal(score: LCSMP, x, edge_index):
         total = x.new_zeros(score.hidden_channels)
         for k, target in edge_index.t().tolist():
             if target == i:
-                total = total + relu(score.lin_d(x[i] - x[k]))
+                total = total + relu(score.bias_d(score.lin_d(x[i] - x[k])))
         out.append(score.lin_s(relu(score.lin_fd(total)) + relu(score.lin_x(x[i]))))
     return torch.stack(out).view(-1) if out else x.new_zeros(0)
 
@@ -87,7 +87,7 @@ def test_low_precision_sums_do_not_stall():
     edge_index = torch.stack([torch.arange(1, 1001), hub])
     score = LCSMP(1).bfloat16()
     torch.nn.init.ones_(score.lin_d.weight)
-    torch.nn.init.zeros_(score.lin_d.bias)
+    torch.nn.init.zeros_(score.bias_d.bias)
     x = torch.zeros(1001, 1, dtype=torch.bfloat16)
     x[0] = 1
     seen = []

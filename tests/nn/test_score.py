@@ -40,7 +40,7 @@ def test_softmax_over_each_graph():
     score = ProjectionScore(2, "softmax")
     x, batch = torch.randn(3, 2), torch.tensor([0, 1, 0])
     h = score(x, EDGES, batch)
-    values = (x @ score.weight.view(-1)).detach()
+    values = (x @ score.project.weight.view(-1)).detach()
     torch.testing.assert_close(h[[0, 2]], values[[0, 2]].softmax(0))
     graph = Graph.of(x, EDGES)
     torch.testing.assert_close(score.gate(values, graph), values.softmax(0))

@@ -74,7 +74,7 @@ def test_unweighted_graphs_get_weights_that_pass_gradients():
         assert theirs(x, edges)[2] is None
     out = ours(x, edges)
     out.edge_attr.square().sum().backward()
-    assert ours.assign.att.weight.grad.abs().sum() > 0
+    assert ours.assign.att_node.weight.grad.abs().sum() > 0
 
 
 def test_gradients():

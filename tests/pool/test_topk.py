@@ -65,7 +65,7 @@ def test_a_checkpoint_of_a_whole_model_loads():
 
     theirs, ours = model(pyg.TopKPooling(8)), model(TopKPooling(8))
     ours.load_state_dict(theirs.state_dict())
-    assert torch.equal(ours["pool"].score.weight, theirs["pool"].select.weight)
+    assert torch.equal(ours["pool"].score.project.weight, theirs["pool"].select.weight)
     ours.load_state_dict(ours.state_dict())
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from lcpool.cli import data
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
+app.add_typer(data.app, name="data")
 
 
 @app.callback()

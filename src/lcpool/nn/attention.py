@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -42,15 +43,20 @@ class ClusterAttention(nn.Module):
         self.dropout = dropout
         self.negative_slope = negative_slope
         self.lin = nn.Linear(in_channels, in_channels)
-        self.att = nn.Linear(2 * in_channels, 1)
+        self.att_master = nn.Linear(in_channels, 1)
+        self.att_node = nn.Linear(in_channels, 1, bias=False)
         self.conv: Any = conv
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
-        for part in (self.lin, self.att, self.conv):
+        for part in (self.lin, self.conv):
             if part is not None:
                 part.reset_parameters()
+        # The halves of one layer of width 2F start as that layer would.
+        bound = 1 / math.sqrt(2 * self.in_channels)
+        for half in (*self.att_master.parameters(), *self.att_node.parameters()):
+            nn.init.uniform_(half, -bound, bound)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Assignment:
         """S, on the pattern of ``edge_index``."""
@@ -60,9 +66,8 @@ class ClusterAttention(nn.Module):
             x = self.conv(x=x, edge_index=edge_index, edge_weight=edge_weight)
         index = cluster.unsqueeze(-1).expand(-1, x.size(-1))
         master = torch.zeros_like(x).scatter_reduce(0, index, x[node], "amax", include_self=False)
-        at_master, at_node = self.att.weight.view(2, self.in_channels, 1)
-        query = self.lin(master) @ at_master + self.att.bias
-        logits = (query[cluster] + (x @ at_node)[node]).view(-1)
+        query, key = self.att_master(self.lin(master)), self.att_node(x)
+        logits = (query[cluster] + key[node]).view(-1)
         value = softmax(F.leaky_relu(logits, self.negative_slope), cluster, num_nodes=num_nodes)
         value = F.dropout(value, p=self.dropout, training=self.training)
         return Assignment(node, cluster, value, num_nodes, num_nodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from lcpool.nn.leaf import Bias
 from lcpool.nn.score import Score
 from lcpool.ops.graph import Graph
 
@@ -21,8 +22,8 @@ class LCSMP(Score):
     Laplacian score :math:`\sum_k (x_i - x_k)\,w`, the differences are transformed before they are
     added, so opposite ones do not cancel.
 
-    :math:`L_d` is linear: :math:`L_d(x_i - x_k) = W_d x_i - W_d x_k + b_d`. It is applied to the
-    nodes once, never to the edges.
+    :math:`L_d` is linear: :math:`L_d(x_i - x_k) = (W_d x_i + b_d) - W_d x_k`. It is applied to the
+    nodes once, never to the edges, and its bias counts once.
 
     Args:
         in_channels: width of the node features.
@@ -44,7 +45,8 @@ class LCSMP(Score):
         self.in_channels = in_channels
         self.hidden_channels = hidden_channels = hidden_channels or in_channels
         self.rescale = rescale
-        self.lin_d = nn.Linear(in_channels, hidden_channels)
+        self.lin_d = nn.Linear(in_channels, hidden_channels, bias=False)
+        self.bias_d = Bias(hidden_channels, in_channels)
         self.lin_fd = nn.Linear(hidden_channels, hidden_channels)
         self.lin_x = nn.Linear(in_channels, hidden_channels)
         self.lin_s = nn.Linear(hidden_channels, 1)
@@ -52,7 +54,7 @@ class LCSMP(Score):
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
-        for lin in (self.lin_d, self.lin_fd, self.lin_x, self.lin_s):
+        for lin in (self.lin_d, self.bias_d, self.lin_fd, self.lin_x, self.lin_s):
             lin.reset_parameters()
 
     def values(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -61,8 +63,8 @@ class LCSMP(Score):
             raise ValueError(
                 f"{self} scores features of width {self.in_channels}, but got {x.size(-1)}."
             )
-        y = nn.functional.linear(x, self.lin_d.weight)
-        d = difference_sum(y, self.lin_d.bias.to(y.dtype), edge_index)
+        y = self.lin_d(x)
+        d = difference_sum(self.bias_d(y), y, edge_index)
         hidden = self.lin_fd(d).relu() + self.lin_x(x).relu()
         score: Tensor = self.lin_s(hidden)
         return score
@@ -81,10 +83,10 @@ class LCSMP(Score):
         return f"{self.__class__.__name__}({self.in_channels}{hidden}{rescale})"
 
 
-def difference_sum(y: Tensor, bias: Tensor, edge_index: Tensor) -> Tensor:
-    """Σ_{k ∈ N(i)} relu(y_i − y_k + b) for each node i."""
+def difference_sum(z: Tensor, y: Tensor, edge_index: Tensor) -> Tensor:
+    """Σ_{k ∈ N(i)} relu(z_i − y_k) for each node i."""
     source, target = edge_index
-    message = ((y + bias).index_select(0, target) - y.index_select(0, source)).relu_()
+    message = (z.index_select(0, target) - y.index_select(0, source)).relu_()
     # Many small terms: 8 bits of mantissa would stall at a sum of 256.
     wide = torch.float32 if y.dtype in (torch.bfloat16, torch.float16) else y.dtype
     total = torch.zeros(y.shape, dtype=wide, device=y.device)

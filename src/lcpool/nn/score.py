@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn.inits import uniform
 from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import softmax
 
+from lcpool.nn.leaf import Projection
 from lcpool.ops.graph import Graph
 
 # Strictly increasing, so that what goes in orders nodes as what comes out does, without the ties
@@ -92,17 +92,16 @@ class ProjectionScore(Score):
     ) -> None:
         super().__init__(nonlinearity)
         self.in_channels = in_channels
-        self.weight = nn.Parameter(torch.empty(1, in_channels))
-        self.reset_parameters()
+        self.project = Projection(in_channels, normalize=not self.over_graph)
 
     def reset_parameters(self) -> None:
         """Draw the direction anew."""
-        uniform(self.in_channels, self.weight)
+        self.project.reset_parameters()
 
     def values(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Xp, divided by the length of p."""
-        score = x @ self.weight.view(-1)
-        return score if self.over_graph else score / self.weight.norm(p=2, dim=-1)
+        score: Tensor = self.project(x)
+        return score
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.in_channels})"

@@ -87,7 +87,6 @@ def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
     Returns:
         ``perm``, the kept nodes, and ``batch``, the graph of each.
     """
-    graph.checks.require(~rank.isnan().any(), lambda: NAN_SCORES)
     order = rank.argsort(descending=True, stable=True)
     if graph.batch is None:
         return order[: plan.num_kept], order.new_zeros(plan.num_kept)
@@ -106,14 +105,7 @@ def above(h: Tensor, graph: Graph, min_score: float) -> tuple[Tensor, Tensor]:
     Returns:
         ``perm`` in the order of the nodes, and ``batch``, the graph of each.
     """
-    graph.checks.require(~h.isnan().any(), lambda: NAN_SCORES)
     batch = graph.batch_vector()
     best = scatter(h.detach(), batch, dim_size=graph.batch_size, reduce="max")
     perm = ((h > min_score) | (h == best[batch])).nonzero().view(-1)
     return perm, batch[perm]
-
-
-NAN_SCORES = (
-    "the scores contain NaN: look for NaN or inf in 'x' or in the layer's parameters "
-    "(a diverged training leaves them there)."
-)

@@ -56,7 +56,10 @@ class ASAPooling(LocalAssignmentPooling):
         )
         self.in_channels = in_channels
         names = {"gnn_score.": "score.conv.", "gnn_intra_cluster.": "assign.conv."}
-        accept_pyg_state(self, {**names, "lin.": "assign.lin.", "att.": "assign.att."})
+        names |= {"lin.": "assign.lin.", "att.bias": "assign.att_master.bias"}
+        accept_pyg_state(
+            self, names, halves={"att.weight": ("assign.att_master", "assign.att_node")}
+        )
         self.reset_parameters()
 
     def forward(

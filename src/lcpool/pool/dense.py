@@ -49,7 +49,7 @@ class DenseAssignmentPooling(nn.Module):
     def losses(
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
     ) -> dict[str, Tensor]:
-        """The auxiliary losses, each a mean over graphs, from S and A' = SᵀAS."""
+        """The auxiliary losses of each graph, ``[batch_size]``, from S and A' = SᵀAS."""
         return {}
 
     def normalize(self, A: Tensor) -> Tensor:
@@ -80,12 +80,16 @@ class DenseAssignmentPooling(nn.Module):
         X = S.reduce(graph.x)
         A = S.reduce(neighbour_sum(S.value, graph, weight))
         losses = self.losses(graph, weight, S, A)
+        has_nodes = graph.node_counts() > 0
+        total = sum((self.loss_weights[k] * v for k, v in losses.items()), A.new_zeros(len(A)))
+        mean = partial(_mean_where, has_nodes)
         edges, graphs = complete_edges(graph.batch_size, self.num_clusters, A.device)
         return Pooled(
             X.flatten(0, 1), edges, self.normalize(A).reshape(-1), graphs, None, None,
             batch_size=graph.batch_size,
-            losses=losses,
-            loss=sum(self.loss_weights[name] * loss for name, loss in losses.items()),
+            losses={name: mean(loss) for name, loss in losses.items()},
+            loss=mean(total) if losses else 0.0,
+            graph_loss=total.where(has_nodes, 0.0),
             _assignment=partial(_same, S),
         )  # fmt: skip
 
@@ -100,6 +104,11 @@ def complete_edges(batch_size: int, k: int, device: torch.device) -> tuple[Tenso
     source = nodes.repeat_interleave(k, output_size=nodes.numel() * k)
     target = nodes.view(batch_size, 1, k).expand(-1, k, -1).reshape(-1)
     return torch.stack([source, target]), graphs
+
+
+def _mean_where(wanted: Tensor, values: Tensor) -> Tensor:
+    """The mean of the values that are wanted; 0 if none is."""
+    return values.where(wanted, 0.0).sum() / wanted.sum().clamp(min=1)
 
 
 def _same(S: Any) -> Any:

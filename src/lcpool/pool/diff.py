@@ -61,9 +61,7 @@ class DiffPooling(DenseAssignmentPooling):
         square = squared_norm(graph, weight, graph.num_nodes) - 2 * trace
         link = safe_div(safe_sqrt(square + gram.square().sum((1, 2))), n.square())
         entropy = -torch.xlogy(S.value, S.value).sum(-1)
-        entropy = safe_div(graph_sum(entropy, graph), n)
-        graphs = (n > 0).sum().clamp(min=1)
-        return {"link": link.sum() / graphs, "entropy": entropy.sum() / graphs}
+        return {"link": link, "entropy": safe_div(graph_sum(entropy, graph), n)}
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.in_channels}, {self.num_clusters})"

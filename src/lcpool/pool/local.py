@@ -24,12 +24,20 @@ from lcpool.pool.output import Pooled
 
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
 
+NAN_SCORES = (
+    "the scores contain NaN: look for NaN or inf in 'x' or in the layer's parameters "
+    "(a diverged training leaves them there)."
+)
+
 
 class SelectionPooling(nn.Module):
     """What both procedures share: X*, h = g(X*, A), î = topk(h), X' = (X* ⊙ h)(î, :).
 
     A subclass says how X* comes from X (:meth:`gather`) and how A' comes about (:meth:`connect`).
     """
+
+    # Of several runs trained as one, a diverged one must not stop the others.
+    refuse_nan = True
 
     def __init__(
         self,
@@ -68,6 +76,8 @@ class SelectionPooling(nn.Module):
 
     def select(self, rank: Tensor, graph: Graph, plan: KeepPlan | None) -> tuple[Tensor, ...]:
         """î, the graphs of the kept nodes, and h of all nodes."""
+        if self.refuse_nan:
+            graph.checks.require(~rank.isnan().any(), lambda: NAN_SCORES)
         h = self.score.gate(rank, graph)
         if plan is None:
             assert self.min_score is not None

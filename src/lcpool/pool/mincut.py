@@ -63,9 +63,7 @@ class MinCutPooling(DenseAssignmentPooling):
         norm = safe_sqrt(gram.square().sum((1, 2))).view(-1, 1, 1)
         uniform = torch.eye(k, dtype=gram.dtype, device=gram.device) / math.sqrt(k)
         ortho = safe_sqrt((safe_div(gram, norm.expand_as(gram)) - uniform).square().sum((1, 2)))
-        full = graph.node_counts() > 0
-        graphs = full.sum().clamp(min=1)
-        return {"cut": cut.sum() / graphs, "ortho": ortho.where(full, 0.0).sum() / graphs}
+        return {"cut": cut, "ortho": ortho}
 
     def normalize(self, A: Tensor) -> Tensor:
         """Without the diagonal, and divided by the roots of the degrees."""

@@ -43,11 +43,13 @@ class Pooled(_Items):
         assignment: S', from input nodes to pooled nodes.
         losses: auxiliary losses by name, unweighted.
         loss: their weighted sum, to be added to the training loss; 0 where there are none.
+        graph_loss: that sum for each graph, 0 for empty ones; None where there are no losses.
     """
 
     batch_size: int
     losses: Mapping[str, Tensor]
     loss: Tensor | float
+    graph_loss: Tensor | None
     _assignment: Callable[[], Any]
 
     def __new__(
@@ -62,7 +64,7 @@ class Pooled(_Items):
     ) -> Pooled:
         """Make the tuple; the keywords become attributes."""
         self = super().__new__(cls, x, edge_index, edge_attr, batch, perm, score)
-        self.losses, self.loss = {}, 0.0
+        self.losses, self.loss, self.graph_loss = {}, 0.0, None
         self.__dict__.update(attributes)
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ State = dict[str, Tensor]
 def accept_pyg_state(
     module: nn.Module,
     names: Mapping[str, str],
+    halves: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     sign: Callable[[nn.Module, State, str], None] | None = None,
 ) -> None:
     """Let ``module.load_state_dict`` also take the state of PyG's layer of the same name.
@@ -20,12 +22,17 @@ def accept_pyg_state(
     Args:
         module: the layer here.
         names: beginnings of PyG's parameter names, and what they are called here.
+        halves: PyG's linear layers on two vectors side by side, and the two layers they are here.
         sign: called when PyG's spare ``select.weight`` is negative, to make up for it.
     """
 
     def rename(module: nn.Module, state: State, prefix: str, *_: Any) -> None:
         if prefix + "select.weight" not in state:
             return
+        for theirs, parts in halves.items():
+            weight = state.pop(prefix + theirs)
+            for ours, half in zip(parts, weight.chunk(2, dim=-1), strict=True):
+                state[f"{prefix}{ours}.weight"] = half
         for theirs, ours in names.items():
             for key in [k for k in state if k.startswith(prefix + theirs)]:
                 state[prefix + ours + key[len(prefix + theirs) :]] = state.pop(key)

@@ -39,7 +39,7 @@ class TopKPooling(LocalAssignmentPooling):
         score = ProjectionScore(in_channels, nonlinearity if min_score is None else "softmax")
         super().__init__(None, score, ratio, min_score, multiplier)
         self.in_channels = in_channels
-        accept_pyg_state(self, {"select.weight": "score.weight"})
+        accept_pyg_state(self, {"select.weight": "score.project.weight"})
         self.reset_parameters()
 
     def __repr__(self) -> str:

@@ -1,0 +1,282 @@
+"""A set of graphs in columns, and the batches that are cut from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+# Nodes with more neighbours than this share the last degree feature: hubs of social networks have
+# thousands, and a column for each would hold almost nothing.
+MAX_DEGREE = 127
+
+
+class DatasetError(ValueError):
+    """A dataset that cannot be read; the message says where and why."""
+
+
+class GraphBatch(NamedTuple):
+    """Some graphs of a :class:`GraphSet` as one disjoint union, as PyG batches them.
+
+    Items:
+        x: node features.
+        edge_index: source and target of each edge, numbered within the batch.
+        edge_attr: edge features, or None.
+        batch: the graph of each node, sorted.
+        batch_size: the number of graphs, empty ones included.
+        y: the class of each graph.
+        node_counts: the number of nodes of each graph, on the host.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor | None
+    batch: Tensor
+    batch_size: int
+    y: Tensor
+    node_counts: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSet:
+    """Graphs in columns: the rows of graph g stand between ``ptr[g]`` and ``ptr[g + 1]``.
+
+    Attributes:
+        name: what the set is called.
+        x: node features of all graphs, ``[nodes, features]``, float32.
+        edge_index: source and target of each edge as rows of ``x``, ``[2, edges]``.
+        node_ptr: where each graph's nodes begin, and the end, ``[graphs + 1]``.
+        edge_ptr: the same for its edges.
+        y: the class of each graph, from 0; -1 throughout where the graphs came without labels.
+        classes: the label that each class had in the source.
+        edge_attr: features of each edge, ``[edges, features]``, or None.
+        label_widths: widths of the one-hot node labels with which the columns of ``x`` end.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
+        >>> triangle = Data(x=torch.ones(3, 2), edge_index=edge_index, y=7)
+        >>> graphs = GraphSet.from_graphs([triangle, triangle])
+        >>> graphs.batch(torch.tensor([1, 0, 1])).edge_index.tolist()
+        [[0, 1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 0, 4, 5, 3, 7, 8, 6]]
+    """
+
+    name: str
+    x: Tensor
+    edge_index: Tensor
+    node_ptr: Tensor
+    edge_ptr: Tensor
+    y: Tensor
+    classes: tuple[int, ...]
+    edge_attr: Tensor | None = None
+    label_widths: tuple[int, ...] = ()
+
+    @classmethod
+    def from_graphs(cls, graphs: Iterable[Data], name: str = "graphs") -> GraphSet:
+        """Gather PyG graphs, or a PyG dataset, as they are.
+
+        Graphs without ``x`` get degree features (:func:`degree_features`); without ``y`` they have
+        no classes. Whatever only some of the graphs have is an error.
+        """
+        rows = [graphs] if isinstance(graphs, Data) else list(graphs)
+        if not rows or not all(isinstance(graph, Data) for graph in rows):
+            kinds = ", ".join(sorted({type(graph).__name__ for graph in rows})) or "nothing"
+            raise DatasetError(f"{name}: expected PyG Data objects, got {kinds}.")
+        edges, edge_counts = _gather_edges(name, rows)
+        node_counts = torch.tensor([graph.num_nodes for graph in rows])
+        x = _gather(name, rows, "x", node_counts)
+        x = degree_features(edges, int(node_counts.sum())) if x is None else x
+        y, classes = _gather_classes(name, rows)
+        edge_attr = _gather(name, rows, "edge_attr", edge_counts)
+        return cls(name, x, edges, pointers(node_counts), pointers(edge_counts), y, classes,
+                   edge_attr)  # fmt: skip
+
+    def __len__(self) -> int:
+        return self.y.numel()
+
+    def __repr__(self) -> str:
+        return (
+            f"GraphSet({self.name!r}, {len(self)} graphs, {self.x.size(0)} nodes, "
+            f"{self.edge_index.size(1)} edges, {self.num_features} features, "
+            f"{self.num_classes} classes)"
+        )
+
+    @property
+    def num_features(self) -> int:
+        """Width of the node features."""
+        return self.x.size(1)
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, 0 for graphs without labels."""
+        return len(self.classes)
+
+    @cached_property
+    def node_counts(self) -> Tensor:
+        """The number of nodes of each graph, on the host whatever the device."""
+        return self.node_ptr.diff().cpu()
+
+    @cached_property
+    def edge_counts(self) -> Tensor:
+        """The number of edges of each graph, on the host whatever the device."""
+        return self.edge_ptr.diff().cpu()
+
+    def to(self, device: torch.device | str) -> GraphSet:
+        """The same graphs with their columns on ``device``."""
+        columns: dict[str, Any] = {}
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), Tensor):
+                columns[field.name] = value.to(device)
+        return replace(self, **columns)
+
+    def batch(self, index: Tensor) -> GraphBatch:
+        """The graphs ``index`` in that order, made on the device of the columns.
+
+        Every size is known from the counts on the host, so that a GPU is never waited for.
+
+        Args:
+            index: numbers of graphs, ``[batch_size]``, int64, on the host. May repeat.
+        """
+        self._check_graphs(index)
+        node_counts, edge_counts = self.node_counts[index], self.edge_counts[index]
+        # Only a copy from pinned memory does not hold up the host.
+        picked = index.pin_memory() if self.x.is_cuda else index
+        picked = picked.to(self.x.device, non_blocking=True)
+        batch, nodes, shift = _rows(self.node_ptr, picked, int(node_counts.sum()))
+        graph, edges, _ = _rows(self.edge_ptr, picked, int(edge_counts.sum()))
+        return GraphBatch(
+            x=self.x[nodes],
+            edge_index=self.edge_index[:, edges] - shift[graph],
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            batch=batch,
+            batch_size=index.numel(),
+            y=self.y[picked],
+            node_counts=node_counts,
+        )
+
+    def subset(self, index: Tensor) -> GraphSet:
+        """The graphs ``index``, in that order, as a set of their own with the same classes."""
+        part = self.batch(index)
+        return replace(
+            self,
+            x=part.x,
+            edge_index=part.edge_index,
+            node_ptr=pointers(part.node_counts).to(self.x.device),
+            edge_ptr=pointers(self.edge_counts[index]).to(self.x.device),
+            y=part.y,
+            edge_attr=part.edge_attr,
+        )
+
+    def to_graphs(self) -> list[Data]:
+        """The graphs as PyG ``Data`` objects that share the memory of the columns' features."""
+        node_ptr, edge_ptr = self.node_ptr.tolist(), self.edge_ptr.tolist()
+        graphs = []
+        for g in range(len(self)):
+            nodes, edges = slice(*node_ptr[g : g + 2]), slice(*edge_ptr[g : g + 2])
+            graphs.append(
+                Data(
+                    x=self.x[nodes],
+                    edge_index=self.edge_index[:, edges] - nodes.start,
+                    edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+                    y=self.y[g : g + 1] if self.classes else None,
+                )
+            )
+        return graphs
+
+    def _check_graphs(self, index: Tensor) -> None:
+        if index.dtype != torch.int64 or index.dim() != 1 or index.device.type != "cpu":
+            raise TypeError(
+                f"'index' must be a one-dimensional int64 tensor on the CPU, not "
+                f"{index.dtype} of shape {list(index.shape)} on {index.device}."
+            )
+        if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < len(self):
+            raise IndexError(
+                f"'index' spans [{int(index.min())}, {int(index.max())}], "
+                f"but {self.name} has {len(self)} graphs."
+            )
+
+
+def pointers(counts: Tensor) -> Tensor:
+    """Where each group begins, and the end of the last: the running sum from 0."""
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def degree_features(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The degree of each node one-hot, for graphs that come with no features at all.
+
+    The degree counts edges out of the node, and :data:`MAX_DEGREE` stands for all above it.
+    """
+    degree = edge_index[0].bincount(minlength=num_nodes).clamp(max=MAX_DEGREE)
+    width = int(degree.max()) + 1 if num_nodes else 1
+    return torch.nn.functional.one_hot(degree, width).float()
+
+
+def _rows(ptr: Tensor, picked: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of the picked graphs: the place of each row's graph, the row, and graphs' shifts.
+
+    A shift is how far a graph's rows move up when they follow those of the graph picked before.
+    """
+    start = ptr[picked]
+    counts = ptr[picked + 1] - start
+    shift = start - (counts.cumsum(0) - counts)
+    places = torch.arange(picked.numel(), device=ptr.device)
+    graph = places.repeat_interleave(counts, output_size=total)
+    return graph, torch.arange(total, device=ptr.device) + shift[graph], shift
+
+
+def _gather(name: str, graphs: list[Data], key: str, counts: Tensor) -> Tensor | None:
+    """The rows ``key`` of all graphs as one float32 matrix, or None where no graph has them."""
+    parts: list[Tensor] = []
+    if all(getattr(graph, key, None) is None for graph in graphs):
+        return None
+    for g, (graph, count) in enumerate(zip(graphs, counts.tolist(), strict=True)):
+        part = getattr(graph, key, None)
+        if part is None:
+            raise DatasetError(f"{name}: graph {g} has no '{key}', but others do.")
+        parts.append(part.detach().cpu() if part.dim() > 1 else part.detach().cpu().unsqueeze(-1))
+        shape = (count, *parts[0].shape[1:])
+        if parts[g].dim() != 2 or parts[g].shape != shape:
+            raise DatasetError(
+                f"{name}: '{key}' of graph {g} must have shape {list(shape)}, "
+                f"not {list(part.shape)}."
+            )
+    return torch.cat(parts).float()
+
+
+def _gather_edges(name: str, graphs: list[Data]) -> tuple[Tensor, Tensor]:
+    """The edges of all graphs with nodes counted through, and their number in each graph."""
+    parts, counts, offset = [], [], 0
+    for g, graph in enumerate(graphs):
+        edges = graph.edge_index
+        if not isinstance(edges, Tensor) or edges.dim() != 2 or edges.size(0) != 2:
+            raise DatasetError(f"{name}: graph {g} has no 'edge_index' of shape [2, num_edges].")
+        if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < graph.num_nodes:
+            raise DatasetError(
+                f"{name}: 'edge_index' of graph {g} spans [{int(edges.min())}, "
+                f"{int(edges.max())}], but the graph has {graph.num_nodes} nodes."
+            )
+        # A PyG EdgeIndex is a tensor with a cache; the plain tensor inside is all we need.
+        parts.append(edges.as_subclass(Tensor).cpu().long() + offset)
+        counts.append(edges.size(1))
+        offset += graph.num_nodes
+    return torch.cat(parts, dim=1), torch.tensor(counts)
+
+
+def _gather_classes(name: str, graphs: list[Data]) -> tuple[Tensor, tuple[int, ...]]:
+    """The class of each graph, and the label that each class stands for."""
+    labels = [getattr(graph, "y", None) for graph in graphs]
+    if all(label is None for label in labels):
+        return torch.full((len(graphs),), -1), ()
+    values: list[int] = []
+    for g, label in enumerate(labels):
+        numbers = [] if label is None else torch.as_tensor(label).reshape(-1).tolist()
+        if len(numbers) != 1 or not float(numbers[0]).is_integer():
+            raise DatasetError(f"{name}: 'y' of graph {g} must be one class, not {label}.")
+        values.append(int(numbers[0]))
+    classes = sorted(set(values))
+    number = {value: y for y, value in enumerate(classes)}
+    return torch.tensor([number[value] for value in values]), tuple(classes)

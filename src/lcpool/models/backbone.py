@@ -1,0 +1,153 @@
+"""The paper's two backbones: convolution, pooling, convolution, readout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from lcpool.data import GraphBatch, GraphSet
+from lcpool.models.conv import GCN, GraphConvolution
+from lcpool.models.pooling import PoolingOptions, make_pooling, pooling_name
+from lcpool.models.readout import readout
+from lcpool.ops.topk import share
+
+CONVS: dict[str, Any] = {"gcn": GCN, "graphconv": GraphConvolution}
+BACKBONES = ("hierarchical", "plain")
+NORMS = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": None}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Everything that shapes a network, apart from the data.
+
+    Attributes:
+        backbone: "hierarchical" adds the readouts of all convolutions, "plain" takes the last.
+        conv: "gcn" or "graphconv".
+        pool: a pooling's paper name, or ``module:Class``.
+        hidden: width of all hidden features.
+        norm: "batch", "layer" or "none", after every hidden linear layer and every convolution.
+        poolings: how many times to pool, each followed by a convolution.
+        options: what is left open about poolings.
+    """
+
+    backbone: str = "hierarchical"
+    conv: str = "gcn"
+    pool: str = "lcpool"
+    hidden: int = 128
+    norm: str = "batch"
+    poolings: int = 1
+    options: PoolingOptions = field(default_factory=PoolingOptions)
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("backbone", self.backbone, BACKBONES),
+            ("conv", self.conv, CONVS),
+            ("norm", self.norm, NORMS),
+        ):
+            if value not in known:
+                raise ValueError(f"unknown {name} '{value}': choose one of {', '.join(known)}.")
+        if self.poolings < 1:
+            raise ValueError(f"'poolings' must be at least 1, not {self.poolings}.")
+        object.__setattr__(self, "pool", pooling_name(self.pool))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for files."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Architecture:
+        """The inverse of :meth:`to_dict`."""
+        return cls(**{**values, "options": PoolingOptions(**values["options"])})
+
+
+class Output(NamedTuple):
+    """What a backbone makes of a batch.
+
+    Items:
+        logits: scores of the classes, ``[batch_size, num_classes]``.
+        graph_loss: auxiliary losses of each graph, ``[batch_size]``, or None.
+    """
+
+    logits: Tensor
+    graph_loss: Tensor | None
+
+
+class Backbone(nn.Module):
+    """pre-MLP → conv → (pool → conv) × poolings → readout → post-MLP.
+
+    Args:
+        in_channels: width of the input features.
+        num_classes: number of classes.
+        mean_nodes: the graphs' mean number of nodes, which sets k of dense assignment:
+            ⌊ratio · ⌊mean⌋⌋, and ⌊ratio · k⌋ further on.
+        architecture: the rest.
+    """
+
+    def __init__(
+        self, in_channels: int, num_classes: int, mean_nodes: float, architecture: Architecture
+    ) -> None:
+        super().__init__()
+        self.architecture = a = architecture
+        conv, hidden = CONVS[a.conv], a.hidden
+        self.pre = nn.Sequential(nn.Linear(in_channels, hidden), make_norm(a.norm, hidden))
+        self.convs = nn.ModuleList(conv(hidden, hidden) for _ in range(a.poolings + 1))
+        self.norms = nn.ModuleList(make_norm(a.norm, hidden) for _ in range(a.poolings + 1))
+        pools, clusters = [], int(mean_nodes)
+        for _ in range(a.poolings):
+            clusters = pooled_clusters(a.options.ratio, clusters)
+            pools.append(make_pooling(a.pool, hidden, clusters, a.options) or nn.Identity())
+        self.pools = nn.ModuleList(pools)
+        self.post = nn.Sequential(
+            nn.Linear(2 * hidden, hidden), make_norm(a.norm, hidden), nn.ReLU(),
+            nn.Linear(hidden, num_classes),
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, graphs: GraphSet, architecture: Architecture) -> Backbone:
+        """The network for a set of graphs."""
+        mean_nodes = float(graphs.node_counts.double().mean())
+        return cls(graphs.num_features, graphs.num_classes, mean_nodes, architecture)
+
+    def forward(self, graphs: GraphBatch) -> Output:
+        """Score the classes of each graph."""
+        edge_index, batch, size = graphs.edge_index, graphs.batch, graphs.batch_size
+        weight: Tensor | None = None
+        x = self.pre(graphs.x).relu()
+        x = self.norms[0](self.convs[0](x, edge_index)).relu()
+        readouts, losses = [readout(x, batch, size)], []
+        for conv, norm, pool in zip(self.convs[1:], self.norms[1:], self.pools, strict=True):
+            if not isinstance(pool, nn.Identity):
+                out = pool(x, edge_index, weight, batch, **_takes_batch_size(pool, size))
+                x, edge_index, weight, batch = out[:4]
+                losses.append(getattr(out, "graph_loss", None))
+            complete = getattr(pool, "num_clusters", None)  # known of dense assignment alone
+            x = norm(conv(x, edge_index, weight, complete)).relu()
+            readouts.append(readout(x, batch, size))
+        hierarchical = self.architecture.backbone == "hierarchical"
+        summary = torch.stack(readouts).sum(0) if hierarchical else readouts[-1]
+        return Output(self.post(summary), _total(losses))
+
+
+def _takes_batch_size(pool: nn.Module, size: int) -> dict[str, int]:
+    """PyG's poolings, and users' own, need not know ``batch_size``."""
+    return {"batch_size": size} if type(pool).__module__.startswith("lcpool.") else {}
+
+
+def pooled_clusters(ratio: float, nodes: int) -> int:
+    """K of dense assignment: ⌊ratio · nodes⌋, or the ratio itself if it is a number of nodes."""
+    return ratio if isinstance(ratio, int) else int(share(ratio) * nodes)
+
+
+def _total(losses: Sequence[Tensor | None]) -> Tensor | None:
+    found = [loss for loss in losses if loss is not None]
+    return torch.stack(found).sum(0) if found else None
+
+
+def make_norm(name: str, channels: int) -> nn.Module:
+    """A norm by name."""
+    norm = NORMS[name]
+    return nn.Identity() if norm is None else norm(channels)

@@ -1,0 +1,241 @@
+"""The one training loop: all runs of a stack, epoch by epoch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lcpool.data import GraphBatch, GraphSet
+from lcpool.models import Architecture, Backbone, Output
+from lcpool.train.protocol import RULES, Choice, Protocol
+from lcpool.train.stacked import Single, Stack
+
+# Graphs of a run that are evaluated at a time: without gradients they take little memory.
+EVAL_BATCH = 128
+
+
+@dataclass
+class Run:
+    """What is known of a run: its choices, its curves, how it ended.
+
+    Attributes:
+        number: the run's number; with the protocol's seed it settles everything random.
+        choices: the epoch chosen by each rule.
+        curves: a row an epoch: training loss, validation loss, validation accuracy.
+        diverged: the epoch in which a loss was no number any more, or None.
+        test: test accuracy and loss at the epoch chosen by each rule.
+    """
+
+    number: int
+    choices: dict[str, Choice] = field(default_factory=lambda: {r: Choice(r) for r in RULES})
+    curves: list[tuple[float, float, float]] = field(default_factory=list)
+    diverged: int | None = None
+    test: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def epochs(self) -> int:
+        """Epochs trained."""
+        return len(self.curves)
+
+    def ended(self, protocol: Protocol) -> bool:
+        """Whether there is nothing more to train."""
+        if self.diverged is not None or self.epochs >= protocol.max_epochs:
+            return True
+        return self.epochs > 0 and all(
+            choice.closed(self.epochs, protocol.patience) for choice in self.choices.values()
+        )
+
+
+class Trainer:
+    """Trains some runs of one cell as one network.
+
+    Args:
+        graphs: the data, on the device to train on.
+        architecture: the network.
+        protocol: how to train it.
+        numbers: the numbers of the runs.
+
+    Raises:
+        CannotStackError: for several runs of a network that cannot be stacked.
+    """
+
+    def __init__(
+        self,
+        graphs: GraphSet,
+        architecture: Architecture,
+        protocol: Protocol,
+        numbers: Sequence[int],
+    ) -> None:
+        self.graphs, self.protocol = graphs, protocol
+        self.runs = [Run(number) for number in numbers]
+        self.active = list(range(len(numbers)))
+        self.seconds = 0.0
+        self.splits = [protocol.split_of(len(graphs), number) for number in numbers]
+        models = [initial_model(graphs, architecture, protocol, number) for number in numbers]
+        self.stack = Single(models[0]) if len(models) == 1 else Stack(models)
+        self.stack.model.to(graphs.x.device)
+        self.optimizer = torch.optim.Adam(
+            self.stack.model.parameters(), lr=protocol.lr, fused=graphs.x.is_cuda
+        )
+        # Chosen parameters and buffers of every run, whether it still trains or not.
+        self.best = {rule: _copy(self.stack.tensors()) for rule in RULES}
+
+    @property
+    def epoch(self) -> int:
+        """Epochs finished."""
+        return max(run.epochs for run in self.runs)
+
+    @property
+    def ended(self) -> bool:
+        """Whether every run has ended."""
+        return not self.active
+
+    def train_epoch(self) -> None:
+        """One epoch of every run that has not ended: train, validate, choose, drop the ended."""
+        started = time.perf_counter()
+        train_loss = self._train()
+        val_loss, val_accuracy = self._evaluate([self.splits[a].val for a in self.active])
+        rows = torch.stack([train_loss, val_loss, val_accuracy], dim=1).tolist()
+        self._choose(rows)
+        self._drop_ended()
+        self.seconds += time.perf_counter() - started
+
+    def _train(self) -> Tensor:
+        """The mean training loss of each run over one epoch."""
+        self.stack.model.train()
+        orders = [
+            self.protocol.batches(self.splits[a].train, self.runs[a].number, self.epoch + 1)
+            for a in self.active
+        ]
+        total = torch.zeros(len(self.active), dtype=torch.float64, device=self.graphs.x.device)
+        steps = list(zip(*orders, strict=True))
+        for parts in steps:
+            batch = self.graphs.batch(torch.cat(parts))
+            loss = run_losses(self.stack(batch, len(parts)), batch, len(parts))
+            self.optimizer.zero_grad(set_to_none=True)
+            torch.autograd.backward(loss.sum())
+            self.optimizer.step()
+            total += loss.detach()
+        return total / len(steps)
+
+    @torch.no_grad()
+    def _evaluate(self, indices: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Mean loss, without auxiliary terms, and accuracy of each run over its own graphs."""
+        self.stack.model.eval()
+        runs, sums = len(indices), []
+        for parts in zip(*(torch.split(index, EVAL_BATCH) for index in indices), strict=True):
+            batch = self.graphs.batch(torch.cat(parts))
+            logits = self.stack(batch, runs).logits
+            loss = F.cross_entropy(logits, batch.y, reduction="none")
+            right = logits.argmax(-1) == batch.y
+            sums.append(torch.stack([loss.double(), right.double()]).view(2, runs, -1).sum(-1))
+        loss, accuracy = torch.stack(sums).sum(0) / len(indices[0])
+        return loss, accuracy
+
+    def _choose(self, rows: Sequence[Sequence[float]]) -> None:
+        """Enter an epoch's figures, and keep the parameters of runs in which it is the best."""
+        better: dict[str, list[int]] = {rule: [] for rule in RULES}
+        for position, (a, (train, val, accuracy)) in enumerate(zip(self.active, rows, strict=True)):
+            run = self.runs[a]
+            run.curves.append((train, val, accuracy))
+            if not (math.isfinite(train) and math.isfinite(val)):
+                run.diverged = run.epochs
+                continue
+            for rule, choice in run.choices.items():
+                if not choice.closed(run.epochs - 1, self.protocol.patience) and choice.offer(
+                    run.epochs, accuracy, val
+                ):
+                    better[rule].append(position)
+        for rule, positions in better.items():
+            if positions:
+                self._keep_best(rule, positions)
+
+    def _keep_best(self, rule: str, positions: list[int]) -> None:
+        to = torch.tensor([self.active[p] for p in positions], device=self.graphs.x.device)
+        of = torch.tensor(positions, device=self.graphs.x.device)
+        for name, value in self.stack.tensors().items():
+            self.best[rule][name].index_copy_(0, to, value.detach().index_select(0, of))
+
+    def _drop_ended(self) -> None:
+        """Take ended runs out of the stack, so that they cost nothing more."""
+        stay = [p for p, a in enumerate(self.active) if not self.runs[a].ended(self.protocol)]
+        if len(stay) == len(self.active):
+            return
+        self.active = [self.active[p] for p in stay]
+        if stay:
+            self.stack.keep(torch.tensor(stay, device=self.graphs.x.device), self.optimizer)
+
+    def test(self) -> None:
+        """Look at the test graphs, once for each rule, with the parameters it chose."""
+        self.active = list(range(len(self.runs)))
+        for rule in RULES:
+            self.stack.restore(self.best[rule])
+            loss, accuracy = self._evaluate([split.test for split in self.splits])
+            figures = torch.stack([accuracy, loss], dim=1).tolist()
+            for run, (test_accuracy, test_loss) in zip(self.runs, figures, strict=True):
+                run.test[rule] = (test_accuracy, test_loss)
+        self.active = []
+
+    def state(self) -> dict[str, Any]:
+        """Everything a training continues from, as plain values and tensors."""
+        return {
+            "runs": [asdict(run) for run in self.runs],
+            "active": self.active,
+            "seconds": self.seconds,
+            "tensors": _copy(self.stack.tensors()),
+            "optimizer": self.optimizer.state_dict(),
+            "best": self.best,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Continue from what :meth:`state` gave."""
+        self.runs = [_run(values) for values in state["runs"]]
+        self.active, self.seconds = list(state["active"]), state["seconds"]
+        self.stack.restore(state["tensors"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.best = _copy_all(state["best"], self.graphs.x.device)
+
+
+def initial_model(
+    graphs: GraphSet, architecture: Architecture, protocol: Protocol, number: int
+) -> Backbone:
+    """The network with which a run begins."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(protocol.init_seed(number))
+        return Backbone.of(graphs, architecture)
+
+
+def run_losses(out: Output, batch: GraphBatch, runs: int) -> Tensor:
+    """The training loss of each run: cross entropy and auxiliary losses, means over graphs."""
+    loss = F.cross_entropy(out.logits, batch.y, reduction="none").view(runs, -1).mean(1)
+    if out.graph_loss is None:
+        return loss
+    # Empty graphs have no auxiliary loss and do not count in its mean.
+    counts = (batch.node_counts.view(runs, -1) > 0).sum(1).clamp(min=1)
+    return loss + out.graph_loss.view(runs, -1).sum(1) / counts.to(loss.device, non_blocking=True)
+
+
+def _run(values: dict[str, Any]) -> Run:
+    choices = {rule: Choice(**choice) for rule, choice in values["choices"].items()}
+    curves = [tuple(row) for row in values["curves"]]
+    return Run(**{**values, "choices": choices, "curves": curves})
+
+
+def _copy(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in tensors.items()}
+
+
+def _copy_all(
+    best: dict[str, dict[str, Tensor]], device: torch.device
+) -> dict[str, dict[str, Tensor]]:
+    return {
+        rule: {name: value.to(device, copy=True) for name, value in tensors.items()}
+        for rule, tensors in best.items()
+    }

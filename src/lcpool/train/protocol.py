@@ -1,0 +1,108 @@
+"""The training protocol, in one place.
+
+Adam, learning rate 5e-4, batches of 32 graphs, at most 500 epochs. Graphs are split 8:1:1 into
+training, validation and test. After each epoch the validation graphs decide; two rules are followed
+side by side, each with a patience of 50 epochs of its own:
+
+- ``accuracy``: the highest validation accuracy, among equals the lowest validation loss;
+- ``loss``: the lowest validation loss.
+
+A run ends when both have run out of patience. Auxiliary losses count in training, never in
+validation. The test graphs are looked at once, with the network of the epoch that a rule chose.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lcpool.data import Split, split
+
+RULES = ("accuracy", "loss")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a network is trained.
+
+    Attributes:
+        lr: Adam's learning rate.
+        batch_size: graphs of a batch.
+        max_epochs: the most epochs.
+        patience: epochs without a better one after which a rule has chosen.
+        split: "shared", one split for all runs, or "fresh", a new one for each.
+        seed: the one number that every random choice derives from.
+    """
+
+    lr: float = 5e-4
+    batch_size: int = 32
+    max_epochs: int = 500
+    patience: int = 50
+    split: Literal["shared", "fresh"] = "shared"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch_size", 2), ("max_epochs", 1), ("patience", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"'{name}' must be at least {least}, not {getattr(self, name)}.")
+        if not 0 < self.lr < math.inf:
+            raise ValueError(f"'lr' must be positive, not {self.lr}.")
+        if self.split not in ("shared", "fresh"):
+            raise ValueError(f"'split' must be 'shared' or 'fresh', not '{self.split}'.")
+
+    def split_of(self, num_graphs: int, run: int) -> Split:
+        """The training, validation and test graphs of a run."""
+        return split(num_graphs, run, self.split, self.seed)
+
+    def random(self, run: int, *purpose: int) -> torch.Generator:
+        """Random numbers for one purpose of one run, independent of all others."""
+        return torch.Generator().manual_seed(derive(self.seed, run, *purpose))
+
+    def batches(self, train: Tensor, run: int, epoch: int) -> list[Tensor]:
+        """The training graphs of a run in the order of an epoch, cut into batches.
+
+        A single graph left over joins the batch before: batch norm has no statistics of one row.
+        """
+        order = train[torch.randperm(len(train), generator=self.random(run, 1, epoch))]
+        batches = list(torch.split(order, self.batch_size))
+        if len(batches) > 1 and len(batches[-1]) == 1:
+            batches[-2:] = [torch.cat(batches[-2:])]
+        return batches
+
+    def init_seed(self, run: int) -> int:
+        """The seed of a run's first parameters."""
+        return derive(self.seed, run, 0)
+
+
+def derive(*numbers: int) -> int:
+    """A seed from several numbers; seeds from different ones have nothing in common."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) % 2**63
+
+
+@dataclass
+class Choice:
+    """The epoch that a rule has chosen so far in one run."""
+
+    rule: str
+    epoch: int = 0
+    accuracy: float = -1.0
+    loss: float = field(default=math.inf)
+
+    def offer(self, epoch: int, accuracy: float, loss: float) -> bool:
+        """Take this epoch if it is better; say whether."""
+        if self.rule == "accuracy":
+            better = (-accuracy, loss) < (-self.accuracy, self.loss)
+        else:
+            better = loss < self.loss
+        if better:
+            self.epoch, self.accuracy, self.loss = epoch, accuracy, loss
+        return better
+
+    def closed(self, epoch: int, patience: int) -> bool:
+        """Whether this rule has run out of patience."""
+        return epoch - self.epoch >= patience

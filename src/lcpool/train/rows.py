@@ -1,0 +1,131 @@
+"""Which rows belong to which run, when several runs go through a network as one.
+
+The nodes of all runs stand in one matrix, run after run. What holds parameters must know where each
+run begins: at the level of the input's nodes, of the pooled nodes, and of the graphs. The host
+knows all counts beforehand (k follows from n), so nothing is asked of a GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from lcpool.models import Backbone
+from lcpool.ops.topk import keep_counts
+from lcpool.pool.dense import DenseAssignmentPooling
+from lcpool.pool.local import SelectionPooling
+
+GRAPHS = -1  # the level behind the readout
+
+
+@dataclass(frozen=True)
+class Rows:
+    """``counts[r]`` rows of run r, run after run.
+
+    On a GPU rows are laid into bands for batched products: band r holds the rows of run r and is
+    padded to the longest by repeating its last row, so that nothing of another run, NaN included,
+    ever enters it.
+    """
+
+    counts: list[int]
+    device: torch.device
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """The counts, on the device."""
+        counts = torch.tensor(self.counts)
+        if self.device.type == "cuda":  # Only from pinned memory does a copy not hold up the host.
+            counts = counts.pin_memory()
+        return counts.to(self.device, non_blocking=True)
+
+    @property
+    def banded(self) -> bool:
+        """Whether to work in bands; a CPU works run by run instead."""
+        return self.device.type != "cpu"
+
+    @property
+    def longest(self) -> int:
+        """Rows of a band."""
+        return max(self.counts)
+
+    @cached_property
+    def run(self) -> Tensor:
+        """The run of each row."""
+        runs = torch.arange(len(self.counts), device=self.device)
+        return runs.repeat_interleave(self.sizes, output_size=sum(self.counts))
+
+    @cached_property
+    def taken(self) -> Tensor:
+        """Whether a place of a band holds a row of its own, ``[runs, longest]``."""
+        places = torch.arange(self.longest, device=self.device)
+        return places < self.sizes.unsqueeze(-1)
+
+    @cached_property
+    def band(self) -> Tensor:
+        """The row at each place of the bands, ``[runs · longest]``."""
+        counts = self.sizes.unsqueeze(-1)
+        places = torch.arange(self.longest, device=self.device)
+        return (places.minimum(counts - 1) + (counts.cumsum(0) - counts)).view(-1)
+
+    @cached_property
+    def place(self) -> Tensor:
+        """The place of each row in the bands, ``[rows]``."""
+        start = (self.sizes.cumsum(0) - self.sizes)[self.run]
+        return torch.arange(self.run.numel(), device=self.device) - start + self.run * self.longest
+
+
+class Levels:
+    """The :class:`Rows` of every level of a network for the batch at hand, shared by its layers."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Rows] = {}
+
+    def lay_out(
+        self, model: Backbone, node_counts: Tensor, runs: int, device: torch.device
+    ) -> None:
+        """Count the rows of each run and level.
+
+        Args:
+            model: a network, for its poolings.
+            node_counts: nodes of each graph, on the host; the graphs of run 0 first, and so on,
+                equally many for each.
+            runs: the number of runs.
+            device: where the batch lies.
+        """
+        counts = node_counts.view(runs, -1)
+        self.rows = {GRAPHS: Rows([counts.size(1)] * runs, device)}
+        for level in range(len(model.pools) + 1):
+            if level:
+                counts = pooled_counts(model.pools[level - 1], counts)
+            self.rows[level] = Rows(counts.sum(1).tolist(), device)
+
+
+def pooled_counts(pool: nn.Module, counts: Tensor) -> Tensor:
+    """How many nodes each graph has after ``pool``, from how many it has before."""
+    if isinstance(pool, SelectionPooling):
+        return keep_counts(pool.ratio, counts)
+    if isinstance(pool, DenseAssignmentPooling):
+        return torch.full_like(counts, pool.num_clusters)
+    return counts
+
+
+def counts_are_known(pool: nn.Module) -> bool:
+    """Whether :func:`pooled_counts` can tell: not for a threshold, nor for unknown poolings."""
+    if isinstance(pool, SelectionPooling):
+        return pool.min_score is None
+    return isinstance(pool, DenseAssignmentPooling | nn.Identity)
+
+
+def level_of(name: str) -> int:
+    """The level at which the part ``name`` of a backbone works.
+
+    >>> level_of("pre.0"), level_of("pools.0.score.lin_x"), level_of("convs.1"), level_of("post.1")
+    (0, 0, 1, -1)
+    """
+    part, *rest = name.split(".")
+    if part in ("convs", "norms", "pools"):
+        return int(rest[0])
+    return GRAPHS if part == "post" else 0

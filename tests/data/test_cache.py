@@ -1,0 +1,191 @@
+import errno
+import os
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+
+from lcpool.data import GraphSet, cache, load_dataset
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The paths that were read from text."""
+    paths: list[Path] = []
+    read_tu = cache.read_tu
+    monkeypatch.setattr(cache, "read_tu", lambda path: paths.append(path) or read_tu(path))
+    return paths
+
+
+def cached_files(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+
+
+def assert_same(graphs: GraphSet, again: GraphSet) -> None:
+    for field in fields(graphs):
+        one, other = getattr(graphs, field.name), getattr(again, field.name)
+        if isinstance(one, torch.Tensor):
+            assert torch.equal(one, other)
+            assert one.dtype == other.dtype
+        else:
+            assert one == other
+
+
+@pytest.mark.parametrize("attributes", [None, "".join(f"{i}.25\n" for i in range(7))])
+def test_the_second_load_comes_from_columns(
+    zip_tu: Callable, write_tu: Callable, tmp_path: Path, reads: list, attributes: str | None
+):
+    path = write_tu(node_attributes=attributes, edge_labels="1\n2\n" * 7)
+    graphs = load_dataset(path)
+    beside = sorted(path.iterdir())
+    assert_same(graphs, load_dataset(path))
+    assert reads == [path]
+    assert len(cached_files(tmp_path)) == 1
+    assert sorted(path.iterdir()) == beside
+
+
+def test_a_zip_is_cached_too(zip_tu: Callable, tmp_path: Path, reads: list):
+    path = zip_tu()
+    assert_same(load_dataset(path), load_dataset(path))
+    assert len(reads) == len(cached_files(tmp_path)) == 1
+
+
+def test_a_changed_source_is_read_again_in_place_of_the_old(
+    write_tu: Callable, tmp_path: Path, reads: list
+):
+    path = write_tu()
+    load_dataset(path)
+    write_tu(graph_labels="5\n6\n")
+    os.utime(path / "TOY_graph_labels.txt", (1, 1))
+    assert load_dataset(path).classes == (5, 6)
+    assert len(reads) == 2
+    assert len(cached_files(tmp_path)) == 1
+
+
+def test_another_reader_reads_again(
+    write_tu: Callable, reads: list, monkeypatch: pytest.MonkeyPatch
+):
+    path = write_tu()
+    load_dataset(path)
+    monkeypatch.setattr(cache, "READER_VERSION", -1)
+    load_dataset(path)
+    assert len(reads) == 2
+
+
+def test_two_sets_of_one_name_do_not_mix(write_tu: Callable, tmp_path: Path):
+    one = write_tu(folder=tmp_path / "one")
+    two = write_tu(folder=tmp_path / "two", graph_labels="5\n6\n")
+    for _ in range(2):
+        assert load_dataset(one).classes == (-1, 1)
+        assert load_dataset(two).classes == (5, 6)
+
+
+def flip_a_byte(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: content[:-100], lambda _: b"", lambda _: b"not a cache", flip_a_byte],
+    ids=["truncated", "empty", "garbage", "one bit"],
+)
+def test_a_damaged_cache_is_made_anew(
+    write_tu: Callable, tmp_path: Path, reads: list, damage: Callable
+):
+    path = write_tu(node_attributes="".join(f"{i}.25\n" for i in range(7)))
+    graphs = load_dataset(path)
+    (cached,) = cached_files(tmp_path)
+    cached.write_bytes(damage(cached.read_bytes()))
+    assert_same(graphs, load_dataset(path))
+    assert len(reads) == 2
+    load_dataset(path)
+    assert len(reads) == 2
+
+
+def test_a_cache_that_holds_something_else_is_made_anew(
+    write_tu: Callable, tmp_path: Path, reads: list
+):
+    path = write_tu()
+    load_dataset(path)
+    (cached,) = cached_files(tmp_path)
+    torch.save([1, 2], cached)
+    load_dataset(path)
+    assert len(reads) == 2
+
+
+def test_a_folder_that_cannot_be_written_to_warns_once(
+    write_tu: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(prefix: str, **_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", prefix)
+
+    monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)
+    with pytest.warns(UserWarning, match="cannot be cached .*Read-only.* set LCPOOL_CACHE"):
+        load_dataset(write_tu())
+    assert len(load_dataset(write_tu("OTHER"))) == 2  # A second warning would be an error.
+
+
+def test_a_cache_that_is_no_folder_does_no_harm(
+    write_tu: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match="cannot be cached"):
+        assert len(load_dataset(write_tu())) == 2
+
+
+def test_an_interrupted_write_leaves_nothing_behind(
+    write_tu: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(content: object, path: str) -> None:
+        Path(path).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cache.torch, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load_dataset(write_tu())
+    assert cached_files(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "expected"),
+    [
+        ("linux", {}, "home/.cache/lcpool"),
+        ("linux", {"XDG_CACHE_HOME": "xdg"}, "xdg/lcpool"),
+        ("darwin", {}, "home/Library/Caches/lcpool"),
+        ("win32", {"LOCALAPPDATA": "local"}, "local/lcpool/Cache"),
+        ("linux", {"LCPOOL_CACHE": "mine"}, "mine"),
+    ],
+)
+def test_the_cache_lies_where_the_platform_keeps_caches(
+    monkeypatch: pytest.MonkeyPatch, platform: str, variables: dict, expected: str
+):
+    for variable in ("LCPOOL_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(cache.sys, "platform", platform)
+    monkeypatch.setattr(Path, "home", lambda: Path("home"))
+    assert cache.user_cache() == Path(expected)
+
+
+@pytest.mark.parametrize("name", ["PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2"])
+def test_the_second_load_of_a_real_set_takes_under_a_second(
+    real: Callable, real_graphs: Callable, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    path, graphs = real(name), real_graphs(name)
+    monkeypatch.setattr(cache, "read_tu", lambda _: graphs)
+    load_dataset(path)
+    # The least of three, because a busy machine says nothing about the code.
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        again = load_dataset(path)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 1
+    assert again is not graphs
+    assert_same(graphs, again)

@@ -1,0 +1,167 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_geometric.data import Batch, Data
+from torch_geometric.datasets import FakeDataset
+
+from lcpool.data import DatasetError, GraphSet
+from lcpool.data.graphset import MAX_DEGREE, degree_features
+
+
+def random_graph(seed: int, nodes: int, edges: int, label: int = 0) -> Data:
+    generator = torch.Generator().manual_seed(seed)
+    edge_index = torch.randint(max(nodes, 1), (2, edges if nodes else 0), generator=generator)
+    return Data(
+        x=torch.rand(nodes, 3, generator=generator),
+        edge_index=edge_index,
+        edge_attr=torch.rand(edge_index.size(1), 2, generator=generator),
+        y=torch.tensor([label]),
+    )
+
+
+@st.composite
+def graph_lists(draw: st.DrawFn) -> list[Data]:
+    sizes = draw(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9)), min_size=1, max_size=6))
+    return [random_graph(seed, *size, label=seed % 3) for seed, size in enumerate(sizes)]
+
+
+@given(graph_lists(), st.data())
+def test_a_batch_is_what_pyg_makes_of_the_same_graphs(graphs: list[Data], data: st.DataObject):
+    index = data.draw(st.lists(st.integers(0, len(graphs) - 1), min_size=1, max_size=8))
+    graph_set = GraphSet.from_graphs(graphs)
+    batch = graph_set.batch(torch.tensor(index))
+    expected = Batch.from_data_list([graphs[g] for g in index])
+    assert torch.equal(batch.x, expected.x)
+    assert torch.equal(batch.edge_index, expected.edge_index)
+    assert torch.equal(batch.edge_attr, expected.edge_attr)
+    assert torch.equal(batch.batch, expected.batch)
+    assert batch.batch_size == len(index)
+    assert batch.node_counts.tolist() == [graphs[g].num_nodes for g in index]
+    assert [graph_set.classes[y] for y in batch.y] == expected.y.tolist()
+
+
+@given(graph_lists())
+def test_graphs_go_in_and_come_out_the_same(graphs: list[Data]):
+    for graph, again in zip(graphs, GraphSet.from_graphs(graphs).to_graphs(), strict=True):
+        assert torch.equal(graph.x, again.x)
+        assert torch.equal(graph.edge_index, again.edge_index)
+        assert torch.equal(graph.edge_attr, again.edge_attr)
+
+
+def test_a_subset_is_a_set_with_the_same_classes():
+    graphs = [random_graph(g, 3 + g, 5, label=g) for g in range(4)]
+    part = GraphSet.from_graphs(graphs).subset(torch.tensor([3, 1]))
+    assert len(part) == 2
+    assert part.y.tolist() == [3, 1]
+    assert part.num_classes == 4
+    assert part.node_counts.tolist() == [6, 4]
+    assert torch.equal(part.to_graphs()[1].edge_index, graphs[1].edge_index)
+    assert torch.equal(part.batch(torch.tensor([1])).x, graphs[1].x)
+
+
+def test_an_empty_batch_has_no_rows():
+    batch = GraphSet.from_graphs([random_graph(0, 3, 4)]).batch(torch.tensor([], dtype=torch.int64))
+    assert batch.x.shape == (0, 3)
+    assert batch.edge_index.shape == (2, 0)
+    assert batch.batch_size == 0
+
+
+@pytest.mark.parametrize("index", [[2], [-1], [0, 5]])
+def test_a_graph_that_is_not_there(index: list[int]):
+    graphs = GraphSet.from_graphs([random_graph(0, 3, 4)] * 2, name="two")
+    with pytest.raises(IndexError, match="two has 2 graphs"):
+        graphs.batch(torch.tensor(index))
+
+
+@pytest.mark.parametrize("index", [torch.tensor([True, False]), torch.zeros(1, 1).long()])
+def test_an_index_of_another_kind(index: torch.Tensor):
+    with pytest.raises(TypeError, match="one-dimensional int64 tensor on the CPU"):
+        GraphSet.from_graphs([random_graph(0, 3, 4)] * 2).batch(index)
+
+
+def test_a_pyg_dataset_becomes_a_set():
+    dataset = FakeDataset(num_graphs=5, avg_num_nodes=8, num_channels=4, num_classes=3)
+    graphs = GraphSet.from_graphs(dataset, name="fake")
+    assert len(graphs) == 5
+    assert graphs.num_features == dataset.num_features
+    assert graphs.node_counts.tolist() == [graph.num_nodes for graph in dataset]
+
+
+def test_graphs_without_features_get_their_degrees():
+    star = Data(edge_index=torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]]), num_nodes=5)
+    assert GraphSet.from_graphs([star]).x.argmax(1).tolist() == [3, 1, 1, 1, 0]
+
+
+def test_large_degrees_share_the_last_column():
+    edges = torch.stack([torch.zeros(300).long(), torch.arange(1, 301)])
+    x = degree_features(edges, 301)
+    assert x.shape == (301, MAX_DEGREE + 1)
+    assert x[0].argmax() == MAX_DEGREE
+
+
+def test_graphs_without_labels_have_no_classes():
+    graph = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))
+    graphs = GraphSet.from_graphs([graph])
+    assert graphs.num_classes == 0
+    assert graphs.y.tolist() == [-1]
+    assert graphs.to_graphs()[0].y is None
+
+
+def test_labels_may_be_negative_and_gapped():
+    graphs = GraphSet.from_graphs([random_graph(0, 2, 1, label) for label in (7, -3, 7, 0)])
+    assert graphs.classes == (-3, 0, 7)
+    assert graphs.y.tolist() == [2, 0, 2, 1]
+
+
+EDGE = torch.tensor([[0], [1]])
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (Data(x=torch.ones(3, 2), edge_index=EDGE + 2, y=0), r"graph 1 spans \[2, 3\], .* 3 nodes"),
+        (Data(x=torch.ones(3, 4), edge_index=EDGE, y=0), r"'x' of graph 1 .* \[3, 2\]"),
+        (Data(edge_index=EDGE, num_nodes=3, y=0), "graph 1 has no 'x'"),
+        (Data(x=torch.ones(3, 2), y=0), "graph 1 has no 'edge_index'"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE), "'y' of graph 1 must be one class, not None"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=0.5), "'y' of graph 1 must be one class"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=float("nan")), "'y' of graph 1 must be one"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=torch.ones(3)), "'y' of graph 1 must be one"),
+    ],
+)
+def test_graphs_that_do_not_fit_are_named(graph: Data, message: str):
+    good = Data(x=torch.ones(3, 2), edge_index=EDGE, y=0)
+    with pytest.raises(DatasetError, match=message):
+        GraphSet.from_graphs([good, graph], name="mine")
+
+
+@pytest.mark.parametrize("graphs", [[], [torch.ones(3)], ["PROTEINS"]])
+def test_what_is_no_graph_is_named(graphs: list):
+    with pytest.raises(DatasetError, match="expected PyG Data objects"):
+        GraphSet.from_graphs(graphs)
+
+
+def test_columns_move_together():
+    graphs = GraphSet.from_graphs([random_graph(0, 3, 4)])
+    moved = graphs.to("meta")
+    assert (
+        moved.x.device.type == moved.edge_ptr.device.type == moved.edge_attr.device.type == "meta"
+    )
+    assert graphs.x.device.type == "cpu"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_a_batch_on_a_gpu_is_the_same_and_never_waited_for():
+    graphs = GraphSet.from_graphs([random_graph(g, 3 + g, 5 * g, label=g % 2) for g in range(9)])
+    index = torch.tensor([8, 0, 3, 3])
+    moved = graphs.to("cuda")
+    moved.batch(index)  # Reads the counts, once.
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        batch = moved.batch(index)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for one, other in zip(graphs.batch(index), batch, strict=True):
+        assert torch.equal(torch.as_tensor(one), torch.as_tensor(other).cpu())

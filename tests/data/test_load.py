@@ -1,0 +1,72 @@
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.datasets import FakeDataset
+
+from lcpool.data import DatasetError, download, load_dataset
+from lcpool.data.load import find_dataset
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, folder: Path) -> Path:
+        raise AssertionError(f"download of {name}")
+
+    monkeypatch.setattr(download, "download", refuse)
+
+
+def test_root_comes_before_the_environment_and_that_before_the_cache(
+    zip_tu: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    places = [tmp_path / "root", tmp_path / "env", tmp_path / "cache" / "tu"]
+    for place in places:
+        zip_tu(folder=place)
+    monkeypatch.setenv("LCPOOL_DATA", str(places[1]))
+    for place in places:
+        assert find_dataset("TOY", places[0]) == place / "TOY.zip"
+        (place / "TOY.zip").unlink()
+    assert find_dataset("TOY", places[0]) is None
+
+
+def test_a_name_may_stand_for_a_folder(write_tu: Callable, tmp_path: Path):
+    write_tu(folder=tmp_path / "root" / "TOY")
+    assert len(load_dataset("TOY", root=tmp_path / "root")) == 2
+
+
+def test_paths_as_strings_and_as_paths(
+    zip_tu: Callable, write_tu: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    for path in (zip_tu(), write_tu()):
+        assert len(load_dataset(path)) == len(load_dataset(str(path))) == 2
+    monkeypatch.chdir(tmp_path)
+    for path in ("TOY.zip", "./TOY", "TOY"):
+        assert len(load_dataset(path)) == 2
+
+
+@pytest.mark.parametrize("name", ["no/such/folder", "gone.zip", "..", "a name?", ""])
+def test_what_is_neither_a_name_nor_a_path(name: str):
+    with pytest.raises(DatasetError):
+        load_dataset(name)
+
+
+def test_graphs_of_ones_own():
+    graph = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]), y=1)
+    graphs = load_dataset([graph, graph])
+    assert len(graphs) == 2
+    assert load_dataset(graphs) is graphs
+    assert len(load_dataset(FakeDataset(num_graphs=3))) == 3
+
+
+def test_the_built_in_set_needs_no_file():
+    assert len(load_dataset("builtin")) > 100
+
+
+def test_loading_does_not_import_what_only_the_command_line_needs():
+    code = "import sys, lcpool.data; print([m for m in ('rich', 'typer') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

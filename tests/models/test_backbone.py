@@ -1,0 +1,157 @@
+import sys
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import nn
+
+from lcpool.data import builtin
+from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, Backbone, PoolingOptions
+from lcpool.models.conv import GCN, GraphConvolution
+from lcpool.models.readout import readout
+
+GRAPHS = builtin(num_graphs=20)
+BATCH = GRAPHS.batch(torch.arange(8))
+
+
+def network(**options):
+    torch.manual_seed(0)
+    return Backbone.of(GRAPHS, Architecture(hidden=8, **options))
+
+
+@pytest.mark.parametrize("pool", POOLINGS)
+@pytest.mark.parametrize("conv", CONVS)
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_every_combination_scores_classes(pool, conv, backbone):
+    model = network(pool=pool, conv=conv, backbone=backbone)
+    out = model(BATCH)
+    assert out.logits.shape == (8, GRAPHS.num_classes)
+    assert (out.graph_loss is not None) == (pool in ("diffpool", "mincutpool"))
+    out.logits.sum().backward()
+    assert all(p.grad is not None for p in model.pre.parameters())
+
+
+def test_the_layers_are_those_of_the_reading():
+    model = Backbone(21, 6, 32.6, Architecture(pool="diffpool"))
+    widths = [(m.in_features, m.out_features) for m in (model.pre[0], model.post[0], model.post[3])]
+    assert widths == [(21, 128), (256, 128), (128, 6)]
+    assert isinstance(model.pre[1], nn.BatchNorm1d)
+    assert isinstance(model.post[1], nn.BatchNorm1d)
+    assert len(model.convs) == len(model.norms) == 2
+    assert model.pools[0].num_clusters == 16  # ⌊0.5 · ⌊32.6⌋⌋
+
+
+def test_hierarchical_adds_the_readouts_and_plain_takes_the_last():
+    seen = []
+    for backbone in BACKBONES:
+        model = network(pool="nopool", backbone=backbone)
+        model.post = nn.Identity()
+        seen.append(model(BATCH).logits)
+    x = model.norms[0](model.convs[0](model.pre(BATCH.x).relu(), BATCH.edge_index)).relu()
+    first = readout(x, BATCH.batch, 8)
+    torch.testing.assert_close(seen[0], seen[1] + first)
+
+
+def test_several_poolings():
+    model = network(pool="lcpool", poolings=3)
+    assert len(model.pools) == 3
+    assert model(BATCH).logits.isfinite().all()
+    dense = network(pool="mincutpool", poolings=2)
+    first, second = (pool.num_clusters for pool in dense.pools)
+    assert second == first // 2
+    assert dense(BATCH).graph_loss.shape == (8,)
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer", "none"])
+def test_norms(norm):
+    model = network(norm=norm)
+    kinds = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": nn.Identity}
+    assert all(isinstance(m, kinds[norm]) for m in (model.pre[1], *model.norms, model.post[1]))
+
+
+def test_options_reach_the_pooling():
+    options = PoolingOptions(ratio=0.25, score_channels=3, self_loops=False, rescale=True)
+    pool = network(options=options).pools[0]
+    assert pool.ratio == 0.25
+    assert pool.score.hidden_channels == 3
+    assert not pool.self_loops
+    assert pool.score.rescale
+    assert network(pool="lcpool*").pools[0].cluster is not None
+
+
+def test_an_architecture_survives_a_file():
+    architecture = Architecture("plain", "graphconv", "LCPool-Star", 16, "layer", 2,
+                                PoolingOptions(0.25))  # fmt: skip
+    assert architecture.pool == "lcpool*"
+    assert Architecture.from_dict(architecture.to_dict()) == architecture
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"pool": "toppool"}, "unknown pooling 'toppool': choose one of nopool"),
+        ({"conv": "gat"}, "unknown conv 'gat': choose one of gcn, graphconv"),
+        ({"backbone": "deep"}, "unknown backbone"),
+        ({"norm": "instance"}, "unknown norm"),
+        ({"poolings": 0}, "at least 1"),
+        ({"options": {"ratio": 1.5}}, r"must lie in \(0, 1\]"),
+    ],
+)
+def test_unknown_names_are_refused_with_the_known_ones(options, words):
+    if "options" in options:
+        with pytest.raises(ValueError, match=words):
+            PoolingOptions(**options["options"])
+        return
+    with pytest.raises(ValueError, match=words):
+        Architecture(**options)
+
+
+@pytest.mark.parametrize("own", ["torch_geometric.nn:TopKPooling", "torch_geometric.nn:ASAPooling",
+                                 "lcpool:LCPooling", "own_pooling:Own"])  # fmt: skip
+def test_poolings_of_the_users_own(own, tmp_path, monkeypatch):
+    (tmp_path / "own_pooling.py").write_text(
+        "import torch\n"
+        "class Own(torch.nn.Module):\n"
+        "    def __init__(self, channels):\n"
+        "        super().__init__()\n"
+        "    def forward(self, x, edge_index, edge_attr, batch):\n"
+        "        return x, edge_index, edge_attr, batch\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert network(pool=own)(BATCH).logits.shape == (8, 2)
+    sys.modules.pop("own_pooling", None)
+
+
+@pytest.mark.parametrize("own", ["no_such_module:Pool", "lcpool:NoSuchPool"])
+def test_a_path_that_does_not_import(own):
+    with pytest.raises(ValueError, match="cannot import"):
+        network(pool=own)
+
+
+def test_a_class_that_makes_no_module():
+    with pytest.raises(TypeError, match="must make a torch"):
+        network(pool="fractions:Fraction")
+
+
+PAIRS = [(GCN, pyg.GCNConv), (GraphConvolution, pyg.GraphConv)]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_convolution_of_complete_graphs_equals_pygs(ours, theirs):
+    torch.manual_seed(0)
+    conv, peer = ours(4, 5).double(), theirs(4, 5).double()
+    peer.load_state_dict(conv.state_dict())
+    k, graphs = 3, 4
+    nodes = torch.arange(graphs * k).view(graphs, k)
+    edges = torch.cat([torch.cartesian_prod(n, n) for n in nodes]).t()
+    weight = torch.rand(edges.size(1), dtype=torch.float64)
+    weight[:9] = 0  # a graph that had no edges
+    x = torch.randn(graphs * k, 4, dtype=torch.float64)
+    torch.testing.assert_close(conv(x, edges, weight, complete=k), peer(x, edges, weight))
+    torch.testing.assert_close(conv(x, edges), peer(x, edges))
+
+
+def test_readout_of_empty_graphs_is_zero():
+    x = torch.tensor([[-1.0], [-3.0], [5.0]])
+    out = readout(x, torch.tensor([0, 0, 2]), 4)
+    assert out.tolist() == [[-2.0, -1.0], [0.0, 0.0], [5.0, 5.0], [0.0, 0.0]]
