@@ -16,7 +16,7 @@ test: lint types unit wheel  ## everything CI runs
 lint: $(READY)  ## style, and the order of the rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	$(BIN)/lint-imports
 
 types: $(READY)  ## mypy, strict
 	$(BIN)/mypy

@@ -63,6 +63,26 @@ def test_results_without_numba_are_the_same(name, monkeypatch):
     assert all(a is b or torch.equal(a, b) for a, b in zip(here, there, strict=True))
 
 
+def test_kernels_work_where_nothing_can_be_cached():
+    """A read-only installation and no home: compile without a cache."""
+    code = (
+        "import numba.core.caching as c; c.CacheImpl._locator_classes = []\n"
+        "import torch, lcpool\n"
+        "from lcpool.ops.connect import cpu_kernels\n"
+        "out = lcpool.LCPooling(4)(torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]]))\n"
+        "print(cpu_kernels() is not None, out.edge_index.shape[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True 2"
+
+
+def test_the_kernel_is_an_operator_that_torch_knows():
+    pytest.importorskip("numba")
+    kernel = connect.cpu_kernels().connect_clusters
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    torch.library.opcheck(kernel, (path, torch.tensor([0, 2]), 3, True, 100))
+
+
 def test_numba_is_not_required():
     code = (
         "import sys; sys.modules['numba'] = None\n"

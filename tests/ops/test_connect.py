@@ -1,8 +1,11 @@
+import tracemalloc
+
 import pytest
 import torch
 from graphs import Example, dense, edges_of, graphs
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch.profiler import ProfilerActivity, profile
 
 from lcpool import Assignment, assignment_connect, cluster_connect
 from lcpool.ops import connect, product
@@ -120,8 +123,7 @@ def test_proposition_3(example: Example):
 @given(graphs(multi=False))
 def test_gradients_reach_the_assignment_and_the_edge_weights(example: Example):
     S = random_assignment(example).columns(example.perm())
-    if S.node.numel() == 0 or example.edge_index.size(1) == 0:
-        return
+    assume(S.node.numel() and example.edge_index.size(1))
 
     def weights(value, edge_weight):
         S_ = Assignment(S.node, S.cluster, value, S.num_nodes, S.num_clusters)
@@ -160,6 +162,32 @@ def test_a_graph_with_too_many_edges_is_refused_with_the_count(monkeypatch):
     assert cluster_connect(star(20), perm, 21, max_edges=441).size(1) == 441
     with pytest.raises(ValueError, match=r"would have 420 edges"):
         cluster_connect(star(20), perm, 21, self_loops=False, max_edges=1)
+
+
+@pytest.mark.usefixtures("path")
+def test_nothing_is_stored_for_a_graph_that_is_refused(monkeypatch):
+    """A star of 3000 leaves becomes 9 M edges, 144 MB. Refusing it takes a small part of that."""
+    monkeypatch.setattr(product, "MAX_MEETINGS", 2**16)
+    tracemalloc.start()
+    with (
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as trace,
+        pytest.raises(ValueError, match="9,006,001 edges"),
+    ):
+        cluster_connect(star(3000), torch.arange(3001), 3001, max_edges=9_000_000)
+    by_numpy = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    events = trace.profiler.kineto_results.events()
+    by_torch = max(event.nbytes() for event in events if event.name() == "[memory]")
+    assert by_numpy + by_torch < 16e6
+
+
+def test_edge_weights_and_assignments_are_checked():
+    S = Assignment(torch.tensor([0, 3]), torch.tensor([0, 0]), None, 3, 1)
+    with pytest.raises(ValueError, match=r"assignment\.node"):
+        assignment_connect(torch.tensor([[0], [1]]), S)
+    S = Assignment(torch.tensor([0, 1]), torch.tensor([0, 0]), None, 3, 1)
+    with pytest.raises(ValueError, match="for each of the 1 edges"):
+        assignment_connect(torch.tensor([[0], [1]]), S, torch.ones(2))
 
 
 def test_threads_do_not_change_the_result(monkeypatch):

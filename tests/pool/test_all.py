@@ -12,7 +12,7 @@ from operators import ALL, DENSE, SELECTIONS, make
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data
 
-from lcpool import Pooled
+from lcpool import ConvScore, LocalClusterPooling, Pooled
 
 every = pytest.mark.parametrize("name", ALL)
 every_selection = pytest.mark.parametrize("name", SELECTIONS)
@@ -84,22 +84,21 @@ def test_permutation_equivariance(name, example: Example):
 
 @every
 def test_the_same_call_gives_the_same_bits(name):
+    """Large enough, and with hubs enough, that torch's threads meet in the same rows."""
     generator = torch.Generator().manual_seed(0)
-    edge_index = torch.randint(0, 400, (2, 1600), generator=generator)
-    x = torch.randn(400, 8, generator=generator)
-    batch = torch.arange(400) // 40
-    edge_index = edge_index[:, batch[edge_index[0]] == batch[edge_index[1]]]
-    results, grads = [], []
+    edge_index = torch.randint(0, 4000, (2, 16000), generator=generator)
+    edge_index[:, :4000] //= 100
+    x = torch.randn(4000, 32, generator=generator)
+    results = []
     for _ in range(3):
-        pool = make(name).float()
+        pool = make(name, 32).float()
         x_ = x.clone().requires_grad_()
-        out = pool(x_, edge_index, batch=batch)
-        (out.x.square().sum() + out.loss).backward()
-        results.append(out)
-        grads.append([x_.grad, *(p.grad for p in pool.parameters())])
-    for out, grad in zip(results[1:], grads[1:], strict=True):
-        same(out, results[0], exact=True)
-        assert all(torch.equal(a, b) for a, b in zip(grad, grads[0], strict=True) if a is not None)
+        out = pool(x_, edge_index)
+        attr = 0.0 if out.edge_attr is None else out.edge_attr.square().sum()
+        (out.x.square().sum() + out.lift().square().sum() + attr + out.loss).backward()
+        results.append([x_.grad, *(p.grad for p in pool.parameters()), *out])
+    for result in results[1:]:
+        assert all(a is b or torch.equal(a, b) for a, b in zip(result, results[0], strict=True))
 
 
 @every
@@ -182,8 +181,31 @@ def test_the_output_is_a_tuple_with_names(name):
     assert batch is out.batch
     assert perm is out.perm
     assert score is out.score
-    again = pickle.loads(pickle.dumps(out._replace(x=x.detach())))
-    assert torch.equal(again.x, out.x)
+
+
+@every
+def test_layers_and_outputs_can_be_pickled(name):
+    pool, x = make(name), torch.randn(4, 8, dtype=torch.float64)
+    again = pickle.loads(pickle.dumps(pool))
+    with torch.no_grad():
+        out = pool(x, PATH)
+        same(again(x, PATH), out, exact=True)
+    copied = pickle.loads(pickle.dumps(out))
+    same(copied, out, exact=True)
+    assert torch.equal(copied.lift(), out.lift())
+    other = out._replace(x=out.x + 1)
+    assert torch.equal(other.lift(), out.lift(out.x + 1))
+    assert other.batch_size == out.batch_size
+
+
+@every
+def test_lift_takes_one_value_a_node_and_refuses_what_does_not_fit(name):
+    out = make(name)(torch.randn(4, 8, dtype=torch.float64), PATH)
+    column = out.lift(out.x[:, :1])
+    torch.testing.assert_close(out.lift(out.x[:, 0]), column.view(-1))
+    for wrong in (out.x[:-1], out.x.long(), out.x[0, 0]):
+        with pytest.raises(ValueError, match="expected floating-point features of"):
+            out.lift(wrong)
 
 
 @every
@@ -220,8 +242,37 @@ def test_a_pyg_batch(name):
     assert out.batch.unique().tolist() == [0, 1, 2]
 
 
+@every
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_edge_weights_of_another_dtype(name, dtype):
+    pool, x = make(name).float(), torch.randn(4, 8)
+    if name.startswith("lcpool"):
+        pool.edge_fill = 0
+    weight = torch.arange(1, 7).to(dtype)
+    out = pool(x, PATH, weight)
+    torch.testing.assert_close(out.edge_attr.float(), pool(x, PATH, weight.float()).edge_attr)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert pool(x, PATH, weight).x.isfinite().all()
+
+
+@every
+def test_losses_do_not_depend_on_the_batch_or_on_precision(name):
+    """16 bits cannot hold sums over a thousand nodes: these are taken in 32."""
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(0, 1000, (2, 4000), generator=generator)
+    pool, x = make(name).float(), torch.randn(1000, 8, generator=generator)
+    out = pool(x, edges)
+    padded = pool(x, edges, batch=torch.zeros(1000, dtype=torch.long), batch_size=4)
+    short = pool.bfloat16()(x.bfloat16(), edges)
+    for key, loss in out.losses.items():
+        torch.testing.assert_close(padded.losses[key], loss)
+        torch.testing.assert_close(short.losses[key].float(), loss, rtol=0.03, atol=0)
+
+
 def bad_calls():
     x = torch.randn(4, 8, dtype=torch.float64)
+    yield "width", ValueError, "takes features of width 8, but got 3", (x[:, :3], PATH)
+    yield "sparse features", TypeError, "dense tensor", (x.to_sparse(), PATH)
     yield "range", ValueError, "'edge_index' spans", (x, PATH + 1)
     yield "negative", ValueError, "'edge_index' spans", (x, PATH - 1)
     yield "float edges", TypeError, "int64 indices", (x, PATH.double())
@@ -254,6 +305,13 @@ def test_nan_scores_are_refused(name):
         make(name)(x, PATH)
 
 
+def test_scores_without_bound_are_refused():
+    """A softmax of infinity is NaN, although the ranks are not."""
+    pool = LocalClusterPooling(ConvScore(lambda x, _: x[:, 0], "softmax"))
+    with pytest.raises(ValueError, match="the scores contain NaN"):
+        pool(torch.tensor([[torch.inf], [1.0], [2.0], [3.0]]), PATH)
+
+
 @every
 def test_batch_size_is_checked(name):
     x, batch = torch.randn(4, 8, dtype=torch.float64), torch.tensor([0, 0, 1, 1])
@@ -275,6 +333,8 @@ def test_scores_by_other_features(name):
     )
     with pytest.raises(ValueError, match=r"'attn' must have shape \[4, channels\]"):
         pool(x, PATH, attn=attn[:2])
+    with pytest.raises(ValueError, match="'attn' is on meta"):
+        pool(x, PATH, attn=attn.to("meta"))
 
 
 def graph_of(x):

@@ -42,7 +42,8 @@ def test_equals_pyg(example: Example):
 
 
 @pytest.mark.parametrize(
-    "options", [{"add_self_loops": True}, {"GNN": pyg.GCNConv}, {"ratio": 3}, {"dropout": 0.0}]
+    "options",
+    [{"add_self_loops": True}, {"GNN": pyg.GCNConv}, {"ratio": 3}, {"negative_slope": 0.9}],
 )
 def test_options_equal_pyg(options):
     torch.manual_seed(1)
@@ -108,6 +109,13 @@ def test_edge_weights_by_keyword_and_as_a_column():
     assert torch.equal(a.edge_attr, b.edge_attr)
     with pytest.raises(ValueError, match=r"one weight an edge.*\[3\], not \[3, 2\]"):
         ours(x, edges, torch.ones(3, 2, dtype=torch.float64))
+
+
+def test_unknown_arguments_are_refused():
+    with pytest.raises(TypeError, match="droput"):
+        ASAPooling(8, droput=0.5)
+    with pytest.raises(ValueError, match="max_edges=1"):
+        ASAPooling(8, max_edges=1)(torch.randn(4, 8), torch.tensor([[0, 1, 2], [1, 2, 3]]))
 
 
 def test_repr_is_pygs():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from graphs import Example, graphs
 from hypothesis import assume, given
-from torch_geometric.nn import dense_diff_pool, dense_mincut_pool
+from torch_geometric.nn import SAGEConv, dense_diff_pool, dense_mincut_pool
 from torch_geometric.utils import to_dense_adj
 
 from lcpool import DiffPooling, MinCutPooling
@@ -146,6 +146,23 @@ def peak_bytes(trace):
         peak = max(peak, used)
     assert peak > 0
     return peak
+
+
+def test_options_equal_pyg():
+    torch.manual_seed(0)
+    x, edges = torch.randn(5, 8, dtype=torch.float64), torch.tensor([[0, 1, 2, 4], [1, 2, 3, 0]])
+    adj = to_dense_adj(edges, max_num_nodes=5).double()
+    diff = DiffPooling(8, 3, normalize=False).double()
+    link = dense_diff_pool(x, adj, diff.assign(x, edges), normalize=False)[2]
+    torch.testing.assert_close(diff(x, edges).losses["link"], link)
+    mincut = MinCutPooling(8, 3, temp=0.5).double()
+    expected = dense_mincut_pool(x, adj, mincut.assign(x), temp=0.5)
+    torch.testing.assert_close(mincut(x, edges).x, expected[0][0])
+
+
+def test_a_convolution_that_knows_no_weights():
+    pool = DiffPooling(8, 3, GNN=SAGEConv)
+    assert pool(torch.randn(4, 8), torch.tensor([[0], [1]])).x.shape == (3, 8)
 
 
 def test_repr_and_arguments():

@@ -135,6 +135,30 @@ def test_lift_gives_every_node_the_mean_of_its_clusters():
     # 0 and 1 belong to the cluster of 1, 2 to both, 3 and 4 to the cluster of 3.
     lifted = out.lift(torch.tensor([[10.0], [20.0]]))
     assert lifted.view(-1).tolist() == [10.0, 10.0, 15.0, 20.0, 20.0]
+    # An edge that stands twice does not count twice.
+    twice = pool(torch.tensor([[1.0], [9.0], [2.0], [8.0], [3.0]]), PATH[:, [*range(8), 3]])
+    assert torch.equal(twice.lift(torch.tensor([[10.0], [20.0]])), lifted)
+
+
+def test_options_reach_the_parts():
+    pool = LCPooling(8, 0.25, multiplier=2.0, hidden_channels=5, rescale=True, edge_fill=1.0)
+    assert pool.score.hidden_channels == 5
+    assert pool.score.rescale
+    x = torch.randn(5, 8)
+    out, h = pool(x, PATH, torch.zeros(8)), pool.score(x, PATH)
+    torch.testing.assert_close(out.x, 2 * (x * h.view(-1, 1))[out.perm])
+    assert set(out.edge_attr.tolist()) <= {0.0, 1.0}
+    assert repr(pool) == (
+        "LCPooling(8, ratio=0.25, hidden_channels=5, multiplier=2.0, edge_fill=1.0, rescale=True)"
+    )
+
+
+def test_min_score():
+    pool = LCPooling(8, min_score=0.2)
+    x = torch.randn(5, 8)
+    h = pool.score(x, PATH)
+    expected = ((h > 0.2) | (h == h.max())).nonzero().view(-1)
+    assert torch.equal(pool(x, PATH).perm, expected)
 
 
 def test_repr():

@@ -70,6 +70,18 @@ def test_prerequisite_1_is_verified():
     assert not attention.is_local(edges.flip(0))
 
 
+def test_an_assignment_of_another_shape_is_refused():
+    def half(x, edge_index, edge_weight):
+        return Assignment(torch.tensor([0]), torch.tensor([0]), None, 3, 2)
+
+    with pytest.raises(TypeError, match="3 nodes to as many clusters"):
+        LocalAssignmentPooling(half, GraphConv(2, 1))(torch.randn(3, 2), torch.tensor([[0], [1]]))
+    with pytest.raises(ValueError, match="a node and a cluster for each entry"):
+        Assignment(torch.tensor([0]), torch.tensor([0, 1]), None, 3, 3)
+    with pytest.raises(ValueError, match="as many values"):
+        Assignment(torch.tensor([0]), torch.tensor([0]), torch.ones(2), 3, 3)
+
+
 def test_zero_entries_outside_the_pattern_are_local():
     S = Assignment(torch.tensor([0, 0]), torch.tensor([0, 1]), torch.tensor([1.0, 0.0]), 2, 2)
     assert S.is_local(torch.empty(2, 0, dtype=torch.long))

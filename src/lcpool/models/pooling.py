@@ -44,7 +44,12 @@ class PoolingOptions:
 
 def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> nn.Module:
     return LCPooling(
-        channels, o.ratio, o.score_channels, self_loops=o.self_loops, rescale=o.rescale, **more
+        channels,
+        o.ratio,
+        hidden_channels=o.score_channels,
+        self_loops=o.self_loops,
+        rescale=o.rescale,
+        **more,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 from torch_geometric.utils import softmax
 
 from lcpool.ops.assignment import Assignment
@@ -50,9 +51,8 @@ class ClusterAttention(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
-        for part in (self.lin, self.conv):
-            if part is not None:
-                part.reset_parameters()
+        reset(self.lin)
+        reset(self.conv)
         # The halves of one layer of width 2F start as that layer would.
         bound = 1 / math.sqrt(2 * self.in_channels)
         for half in (*self.att_master.parameters(), *self.att_node.parameters()):
@@ -64,10 +64,10 @@ class ClusterAttention(nn.Module):
         num_nodes = x.size(0)
         if self.conv is not None:
             x = self.conv(x=x, edge_index=edge_index, edge_weight=edge_weight)
-        index = cluster.unsqueeze(-1).expand(-1, x.size(-1))
-        master = torch.zeros_like(x).scatter_reduce(0, index, x[node], "amax", include_self=False)
+        index, rows = cluster.unsqueeze(-1).expand(-1, x.size(-1)), x.index_select(0, node)
+        master = torch.zeros_like(x).scatter_reduce(0, index, rows, "amax", include_self=False)
         query, key = self.att_master(self.lin(master)), self.att_node(x)
-        logits = (query[cluster] + key[node]).view(-1)
+        logits = (query.index_select(0, cluster) + key.index_select(0, node)).view(-1)
         value = softmax(F.leaky_relu(logits, self.negative_slope), cluster, num_nodes=num_nodes)
         value = F.dropout(value, p=self.dropout, training=self.training)
         return Assignment(node, cluster, value, num_nodes, num_nodes)

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from lcpool.nn.leaf import Bias
 from lcpool.nn.score import Score
-from lcpool.ops.graph import Graph
+from lcpool.ops.graph import Graph, check_channels
+from lcpool.ops.precision import wide
 
 
 class LCSMP(Score):
@@ -18,9 +19,9 @@ class LCSMP(Score):
             \mathrm{relu}\big(L_{fd}\big(\textstyle\sum_{k \in N(i)}
             \mathrm{relu}(L_d(x_i - x_k))\big)\big) + \mathrm{relu}(L_x(x_i))\Big)\Big)
 
-    N(i) are the sources of edges into i; the softmax runs over the nodes of each graph. Unlike the
-    Laplacian score :math:`\sum_k (x_i - x_k)\,w`, the differences are transformed before they are
-    added, so opposite ones do not cancel.
+    N(i) are the sources of edges into i, an edge that stands twice counting twice; the softmax runs
+    over the nodes of each graph. Unlike the Laplacian score :math:`\sum_k (x_i - x_k)\,w`, the
+    differences are transformed before they are added, so opposite ones do not cancel.
 
     :math:`L_d` is linear: :math:`L_d(x_i - x_k) = (W_d x_i + b_d) - W_d x_k`. It is applied to the
     nodes once, never to the edges, and its bias counts once.
@@ -43,7 +44,9 @@ class LCSMP(Score):
     ) -> None:
         super().__init__("softmax")
         self.in_channels = in_channels
-        self.hidden_channels = hidden_channels = hidden_channels or in_channels
+        self.hidden_channels = hidden_channels = (
+            in_channels if hidden_channels is None else hidden_channels
+        )
         self.rescale = rescale
         self.lin_d = nn.Linear(in_channels, hidden_channels, bias=False)
         self.bias_d = Bias(hidden_channels, in_channels)
@@ -59,10 +62,7 @@ class LCSMP(Score):
 
     def values(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """The scores before the softmax."""
-        if x.size(-1) != self.in_channels:
-            raise ValueError(
-                f"{self} scores features of width {self.in_channels}, but got {x.size(-1)}."
-            )
+        check_channels(self, x)
         y = self.lin_d(x)
         d = difference_sum(self.bias_d(y), y, edge_index)
         hidden = self.lin_fd(d).relu() + self.lin_x(x).relu()
@@ -87,7 +87,5 @@ def difference_sum(z: Tensor, y: Tensor, edge_index: Tensor) -> Tensor:
     """Σ_{k ∈ N(i)} relu(z_i − y_k) for each node i."""
     source, target = edge_index
     message = (z.index_select(0, target) - y.index_select(0, source)).relu_()
-    # Many small terms: 8 bits of mantissa would stall at a sum of 256.
-    wide = torch.float32 if y.dtype in (torch.bfloat16, torch.float16) else y.dtype
-    total = torch.zeros(y.shape, dtype=wide, device=y.device)
-    return total.index_add_(0, target, message.to(wide)).to(y.dtype)
+    message = wide(message)
+    return torch.zeros_like(y, dtype=message.dtype).index_add_(0, target, message).to(y.dtype)

@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import softmax
 
 from lcpool.nn.leaf import Projection
 from lcpool.ops.graph import Graph
+from lcpool.ops.precision import wide
 
 # Strictly increasing, so that what goes in orders nodes as what comes out does, without the ties
 # that saturation makes.
@@ -68,16 +70,15 @@ class Score(nn.Module):
         batch_size: int | None = None,
     ) -> Tensor:
         """The scores h of all nodes, ``[num_nodes]``."""
-        graph = Graph.of(x, edge_index, None, batch, batch_size)
+        graph = Graph.of(x, edge_index, None, batch, batch_size, size_follows=False)
         return self.gate(self.rank(graph.x, graph.edge_index), graph)
 
 
 def graph_softmax(values: Tensor, graph: Graph) -> Tensor:
     """The softmax over the nodes of each graph, summed in float32 or better."""
-    wide = values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
     if graph.batch is None:
-        return wide.softmax(dim=0).to(values.dtype)
-    h: Tensor = softmax(wide, graph.batch, num_nodes=graph.batch_size)
+        return wide(values).softmax(dim=0).to(values.dtype)
+    h: Tensor = softmax(wide(values), graph.batch, num_nodes=graph.batch_size)
     return h.to(values.dtype)
 
 
@@ -120,8 +121,7 @@ class ConvScore(Score):
 
     def reset_parameters(self) -> None:
         """Draw the convolution's parameters anew."""
-        if isinstance(self.conv, nn.Module):
-            self.conv.reset_parameters()  # type: ignore[operator]
+        reset(self.conv)
 
     def values(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """What the convolution gives."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from lcpool.ops.checks import Checks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Assignment:
     """S in coordinates. Entries that stand twice are added.
 
@@ -28,24 +28,39 @@ class Assignment:
     num_nodes: int
     num_clusters: int
 
+    def __post_init__(self) -> None:
+        if self.node.dim() != 1 or self.node.shape != self.cluster.shape:
+            raise ValueError(
+                f"an assignment needs a node and a cluster for each entry, not shapes "
+                f"{list(self.node.shape)} and {list(self.cluster.shape)}."
+            )
+        if self.value is not None and self.value.shape != self.node.shape:
+            raise ValueError(
+                f"an assignment of {self.node.numel()} entries needs as many values, not shape "
+                f"{list(self.value.shape)}."
+            )
+
     def reduce(self, x: Tensor) -> Tensor:
         """SᵀX: the features of the clusters."""
-        return self._sum(x[self.node], self.cluster, self.num_clusters)
+        return self._sum(x, self.node, self.num_nodes, self.cluster, self.num_clusters)
 
     def lift(self, x: Tensor) -> Tensor:
         """S X': the features of the clusters brought back to the nodes they came from."""
-        return self._sum(x[self.cluster], self.node, self.num_nodes)
+        return self._sum(x, self.cluster, self.num_clusters, self.node, self.num_nodes)
 
-    def _sum(self, rows: Tensor, index: Tensor, size: int) -> Tensor:
+    def _sum(self, x: Tensor, of: Tensor, given: int, to: Tensor, size: int) -> Tensor:
+        check_rows(x, given)
+        # Not x[of]: its gradient is not the same bits each time on a CPU of several threads.
+        rows = x.index_select(0, of)
         if self.value is not None:
-            rows = rows * self.value.to(rows.dtype).unsqueeze(-1)
-        return rows.new_zeros(size, rows.size(-1)).index_add(0, index, rows)
+            rows = rows * self.value.to(rows.dtype).view(-1, *[1] * (x.dim() - 1))
+        return rows.new_zeros(size, *x.shape[1:]).index_add(0, to, rows)
 
     def columns(self, perm: Tensor, checks: Checks | None = None) -> Assignment:
         """S' = S(:, î): the clusters in ``perm`` alone, in its order."""
         new_id = positions(perm, self.num_clusters)[self.cluster]
         kept = nonzero(new_id >= 0, checks)
-        value = None if self.value is None else self.value[kept]
+        value = None if self.value is None else self.value.index_select(0, kept)
         return Assignment(self.node[kept], new_id[kept], value, self.num_nodes, perm.numel())
 
     def row_means(self) -> Assignment:
@@ -54,7 +69,9 @@ class Assignment:
         keys = torch.unique(self.node * columns + self.cluster)
         node, cluster = keys // columns, keys % columns
         lengths = torch.bincount(node, minlength=self.num_nodes)
-        return Assignment(node, cluster, 1 / lengths[node], self.num_nodes, self.num_clusters)
+        return Assignment(
+            node, cluster, 1 / lengths[node].double(), self.num_nodes, self.num_clusters
+        )
 
     def is_local(self, edge_index: Tensor) -> bool:
         """Prerequisite 1: s_ij ≠ 0 only where I + A is not zero. For a square S."""
@@ -87,6 +104,15 @@ def clusters(
     node = torch.cat([perm, edge_index[0, into_kept]])
     cluster = torch.cat([itself, target[into_kept]])
     return Assignment(node, cluster, None, num_nodes, perm.numel())
+
+
+def check_rows(x: Tensor, rows: int) -> None:
+    """Raise unless ``x`` holds floating-point features of so many rows."""
+    if not x.is_floating_point() or x.dim() == 0 or x.size(0) != rows:
+        raise ValueError(
+            f"expected floating-point features of {rows} rows, not {x.dtype} of shape "
+            f"{list(x.shape)}."
+        )
 
 
 def positions(perm: Tensor, size: int) -> Tensor:

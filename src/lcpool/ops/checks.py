@@ -61,6 +61,16 @@ def check_index(name: str, index: Any, like: Tensor | None = None) -> Tensor:
     return index.as_subclass(Tensor).long()
 
 
+def check_max_edges(max_edges: int, count: int) -> None:
+    """Raise if a pooled graph of ``count`` edges is larger than its caller allows."""
+    if count > max_edges:
+        raise ValueError(
+            f"the pooled graph would have {count:,} edges, more than max_edges={max_edges:,}. "
+            f"Keep fewer nodes (a smaller 'ratio'), or raise 'max_edges' if {16 * count:,} bytes "
+            f"of indices fit."
+        )
+
+
 def check_device(name: str, tensor: Tensor, like: Tensor) -> None:
     """Raise unless ``tensor`` lies where ``like`` lies."""
     if tensor.device != like.device:
@@ -70,15 +80,21 @@ def check_device(name: str, tensor: Tensor, like: Tensor) -> None:
         )
 
 
-def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks) -> Tensor:
+def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks | None) -> Tensor:
     """``index`` with the promise that it is safe to gather with: every value in ``[0, size)``.
 
     On a GPU, where the verdict is still pending, stray values are clamped into the range for now.
+    Without ``checks``, because no size will be read that a verdict could travel with, a GPU is left
+    to its own assertions.
     """
     if index.numel() == 0:
         return index
     if size == 0:
         raise ValueError(f"'{name}' refers to {unit}s, but there are none.")
+    if checks is None:
+        if index.device.type != "cpu":
+            return index
+        checks = Checks()
     low, high = index.aminmax()
 
     def message() -> str:
@@ -89,7 +105,7 @@ def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks) 
 
 
 def check_edge_index(
-    edge_index: Any, num_nodes: int, checks: Checks, like: Tensor | None
+    edge_index: Any, num_nodes: int, checks: Checks | None, like: Tensor | None
 ) -> Tensor:
     """``edge_index`` as an int64 tensor ``[2, num_edges]`` with node indices in range."""
     edges = check_index("edge_index", edge_index, like)

@@ -14,8 +14,16 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.assignment import Assignment, clusters, nonzero, positions
-from lcpool.ops.checks import Checks, check_edge_index, check_index, check_range
-from lcpool.ops.product import Rows, triple_product
+from lcpool.ops.checks import (
+    Checks,
+    check_edge_index,
+    check_index,
+    check_max_edges,
+    check_range,
+)
+from lcpool.ops.graph import check_edge_attr
+from lcpool.ops.graph import edge_weight as one_weight_an_edge
+from lcpool.ops.product import Entries, Rows, TripleProduct
 
 # Beyond this many edges (4 GiB of indices) a pooled graph is taken for a mistake.
 MAX_EDGES = 2**28
@@ -31,7 +39,7 @@ def filter_edges(
     """A(î, î): the edges between kept nodes, in their order, with their attributes."""
     new_id = positions(perm, num_nodes)[edge_index]
     kept = nonzero((new_id >= 0).all(dim=0), checks)
-    return new_id[:, kept], None if edge_attr is None else edge_attr[kept]
+    return new_id[:, kept], None if edge_attr is None else edge_attr.index_select(0, kept)
 
 
 def cluster_connect(
@@ -89,9 +97,8 @@ def connect_clusters(
     """:func:`cluster_connect` on checked input, by a compiled kernel where there is one."""
     kernels = cpu_kernels() if edge_index.device.type == "cpu" else None
     if kernels is not None:
-        edges, count = kernels.connect_clusters(edge_index, perm, num_nodes, self_loops, max_edges)
-        _refuse_beyond(max_edges, count)
-        return edges  # type: ignore[no-any-return]
+        edges: Tensor = kernels.connect_clusters(edge_index, perm, num_nodes, self_loops, max_edges)
+        return edges
     S = clusters(edge_index, perm, num_nodes, checks)
     return _connect(edge_index, None, S, self_loops, max_edges, checks)[0]
 
@@ -127,6 +134,11 @@ def assignment_connect(
     """
     checks = Checks()
     edge_index = check_edge_index(edge_index, assignment.num_nodes, checks, assignment.node)
+    check_edge_attr(edge_weight, edge_index)
+    for name, size in (("node", assignment.num_nodes), ("cluster", assignment.num_clusters)):
+        check_range(f"assignment.{name}", getattr(assignment, name), size, name, checks)
+    if edge_weight is not None:
+        edge_weight = one_weight_an_edge(edge_weight, edge_weight.dtype)
     return connect_assignment(edge_index, assignment, edge_weight, self_loops, max_edges, checks)
 
 
@@ -155,23 +167,28 @@ def _connect(
     max_edges: int,
     checks: Checks,
 ) -> tuple[Tensor, Tensor | None]:
-    """SᵀAS by joins, block by block. Past ``max_edges`` the blocks are only counted."""
+    """SᵀAS by joins, block by block; counted first where it might exceed ``max_edges``."""
     A = Rows.of(edge_index[0], edge_index[1], edge_weight, S.num_nodes)
     by_node = Rows.of(S.node, S.cluster, S.value, S.num_nodes)
     by_cluster = Rows.of(S.cluster, S.node, S.value, S.num_clusters)
-    found: list[tuple[Tensor, Tensor | None]] = []
-    count = 0
-    for block in triple_product(by_cluster, A, by_node, max(S.num_clusters, 1), checks):
-        edges, weight = torch.stack([block.row, block.col]), block.value
-        if not self_loops:
-            off = (block.row != block.col).nonzero().view(-1)
-            edges, weight = edges[:, off], None if weight is None else weight[off]
-        count += edges.size(1)
-        found = [*found, (edges, weight)] if count <= max_edges else []
-    _refuse_beyond(max_edges, count)
-    edges = torch.cat([edges for edges, _ in found], dim=1)
+    product = TripleProduct(by_cluster, A, by_node, max(S.num_clusters, 1), checks)
+    if product.work > max_edges:
+        with torch.no_grad():
+            count = sum(_off_diagonal(b, self_loops)[0].size(1) for b in product.blocks())
+        check_max_edges(max_edges, count)
+    found = [_off_diagonal(block, self_loops) for block in product.blocks()]
     weights = [weight for _, weight in found if weight is not None]
+    edges = torch.cat([edges for edges, _ in found], dim=1)
     return edges, torch.cat(weights) if weights else None
+
+
+def _off_diagonal(block: Entries, self_loops: bool) -> tuple[Tensor, Tensor | None]:
+    """Edges and weights of a block of A', without the diagonal unless ``self_loops``."""
+    edges, weight = torch.stack([block.row, block.col]), block.value
+    if self_loops:
+        return edges, weight
+    off = (block.row != block.col).nonzero().view(-1)
+    return edges[:, off], None if weight is None else weight.index_select(0, off)
 
 
 def surviving_edge_attr(
@@ -204,15 +221,6 @@ def surviving_edge_attr(
     is_new = torch.ones(size + 1, dtype=torch.bool, device=attr.device)
     is_new[place] = False
     return total.masked_fill(is_new.view(-1, *[1] * (attr.dim() - 1)), fill)[:size]
-
-
-def _refuse_beyond(max_edges: int, count: int) -> None:
-    if count > max_edges:
-        raise ValueError(
-            f"the pooled graph would have {count:,} edges, more than max_edges={max_edges:,}. "
-            f"Keep fewer nodes (a smaller 'ratio'), or raise 'max_edges' if {16 * count:,} bytes "
-            f"of indices fit."
-        )
 
 
 @cache

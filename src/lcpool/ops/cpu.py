@@ -7,52 +7,69 @@ a plain thread pool gives the same speed with neither trap.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from numba import njit
 from torch import Tensor
 
+from lcpool.ops.checks import check_max_edges
+
 # Fewer edges than this are connected before a thread has started.
 EDGES_PER_THREAD = 16_384
 
 
+def compiled(function: Callable[..., Any]) -> Any:
+    """``function`` compiled, without the GIL, and cached where there is a folder to write to."""
+    try:
+        return njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # No folder can be written: compile in every process.
+        return njit(nogil=True)(function)
+
+
+@torch.library.custom_op("lcpool::connect_clusters", mutates_args=())
 def connect_clusters(
     edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, max_edges: int
-) -> tuple[Tensor, int]:
+) -> Tensor:
     """The pattern of S'ᵀAS' for S = I + A: from each kept node a search of depth three.
 
-    Returns:
-        The edges, and their number; the edges are incomplete if that exceeds ``max_edges``.
+    Where the result might exceed ``max_edges`` it is counted first, in O(nodes) of memory.
     """
-    kept = perm.numpy()
-    source, target = edge_index[0].numpy(), edge_index[1].numpy()
+    kept = perm.contiguous().numpy()
+    source, target = edge_index.contiguous().numpy()
     graph = prepare(source, target, kept, num_nodes)
     threads = min(torch.get_num_threads(), max(1, source.size // EDGES_PER_THREAD))
     cuts = [kept.size * t // threads for t in range(threads + 1)]
-    ranges = list(pairwise(cuts))
 
-    def search(rows: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, int]:
-        return search_rows(*rows, kept, *graph, self_loops, max_edges)  # type: ignore[no-any-return]
-
-    if threads == 1:
-        parts = [search(ranges[0])]
-    else:
+    def search(store: bool) -> list[Any]:
+        rows = partial(search_rows, kept=kept, graph=graph, self_loops=self_loops, store=store)
+        if threads == 1:
+            return [rows(*cuts)]
         with ThreadPoolExecutor(threads) as pool:
-            parts = list(pool.map(search, ranges))
-    count = sum(part[2] for part in parts)
-    edges = np.empty((2, min(count, max_edges)), dtype=np.int64)
+            return list(pool.map(rows, cuts[:-1], cuts[1:]))
+
+    if most_edges(kept, *graph) > max_edges:
+        check_max_edges(max_edges, sum(count for _, _, count in search(store=False)))
+    parts = search(store=True)
+    edges = np.empty((2, sum(count for _, _, count in parts)), dtype=np.int64)
     done = 0
-    for (start, _), (lengths, found, size) in zip(ranges, parts, strict=True):
-        if count <= max_edges:
-            write_rows(start, lengths, found, edges, done)
-        done += size
-    return torch.from_numpy(edges), count
+    for start, (lengths, found, count) in zip(cuts, parts, strict=False):
+        write_rows(start, lengths, found, edges, done)
+        done += count
+    return torch.from_numpy(edges)
 
 
-@njit(nogil=True, cache=True)
+@connect_clusters.register_fake
+def _(edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, max_edges: int) -> Tensor:
+    size = torch.library.get_ctx().new_dynamic_size()
+    return edge_index.new_empty(2, size)
+
+
+@compiled
 def prepare(source, target, kept, num_nodes):
     """A by rows, the clusters of kept nodes (rows of S'ᵀ), and the kept nodes' names by row of S'.
 
@@ -97,20 +114,34 @@ def prepare(source, target, kept, num_nodes):
     return out_ptr, out, into_ptr, into, onto_ptr, onto
 
 
-@njit(nogil=True, cache=True)
-def search_rows(
-    start, stop, kept, out_ptr, out, into_ptr, into, onto_ptr, onto, self_loops, max_edges
-):
-    """Rows ``start`` to ``stop`` of A', each sorted, as lengths and columns.
+@compiled
+def most_edges(kept, out_ptr, out, into_ptr, into, onto_ptr, onto):
+    """A bound on the entries of S'ᵀAS': the number of ways to make one, or all pairs."""
+    ways = np.zeros(out_ptr.size - 2, np.int64)
+    for n in range(ways.size):
+        for e in range(out_ptr[n], out_ptr[n + 1]):
+            ways[n] += onto_ptr[out[e] + 1] - onto_ptr[out[e]]
+    total = 0
+    for p in range(kept.size):
+        total += ways[kept[p]]
+        for c in range(into_ptr[p], into_ptr[p + 1]):
+            total += ways[into[c]]
+    return min(total, kept.size * kept.size)
 
-    Past ``max_edges`` the search goes on counting and stores nothing more.
+
+@compiled
+def search_rows(start, stop, kept, graph, self_loops, store):
+    """Rows ``start`` to ``stop`` of A': their lengths, their columns in order, and their sum.
+
+    Without ``store`` the columns are only counted.
     """
+    out_ptr, out, into_ptr, into, onto_ptr, onto = graph
     seen = np.full(out_ptr.size - 2, -1, np.int32)
     hit = np.full(kept.size, -1, np.int32)
     reached = np.empty(out_ptr.size - 2, np.int32)
     row = np.empty(kept.size, np.int32)
     lengths = np.empty(stop - start, np.int64)
-    found = np.empty(min(max_edges, 16 * (stop - start) + 16), np.int32)
+    found = np.empty(16 * (stop - start) if store else 0, np.int32)
     count = 0
     for p in range(start, stop):
         # (S'ᵀA)(p, :): the targets of edges out of the cluster of p.
@@ -136,9 +167,9 @@ def search_rows(
                     row[length] = q
                     length += 1
         lengths[p - start] = length
-        if count + length <= max_edges:
+        if store:
             if count + length > found.size:
-                grown = np.empty(min(max_edges, 2 * (count + length)), np.int32)
+                grown = np.empty(2 * (count + length), np.int32)
                 grown[:count] = found[:count]
                 found = grown
             columns = found[count : count + length]
@@ -148,7 +179,7 @@ def search_rows(
     return lengths, found, count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def write_rows(start, lengths, found, edges, at):
     """Write rows from ``start`` on into ``edges``, beginning at column ``at``."""
     e = 0

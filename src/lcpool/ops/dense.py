@@ -9,10 +9,12 @@ their number has a bound the host knows without asking.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from lcpool.ops.assignment import check_rows
 from lcpool.ops.graph import Graph
 
 CHUNK = 64
@@ -49,7 +51,7 @@ class Chunks:
 
     def unpack(self, packed: Tensor) -> Tensor:
         """The inverse of :meth:`pack`."""
-        return packed.reshape(-1, packed.size(-1))[self.slot]
+        return packed.reshape(-1, packed.size(-1)).index_select(0, self.slot)
 
     def inner(self, left: Tensor, right: Tensor) -> Tensor:
         """Σ_{i ∈ graph} left_iᵀ right_i for two packed tensors, ``[batch_size, ·, ·]``."""
@@ -58,14 +60,14 @@ class Chunks:
         return total.index_add(0, self.graph, products)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DenseAssignment:
     """S of dense assignment: row i holds what node i gives to each of its graph's k clusters."""
 
     value: Tensor
     chunks: Chunks
 
-    @property
+    @cached_property
     def packed(self) -> Tensor:
         """S in chunks."""
         return self.chunks.pack(self.value)
@@ -76,14 +78,17 @@ class DenseAssignment:
 
     def lift(self, x: Tensor) -> Tensor:
         """S X', for X' with the clusters of all graphs below each other."""
-        clusters = x.view(-1, self.value.size(-1), x.size(-1))
-        return self.chunks.unpack(self.packed @ clusters[self.chunks.graph])
+        check_rows(x, self.chunks.batch_size * self.value.size(-1))
+        clusters = x.reshape(self.chunks.batch_size, self.value.size(-1), -1)
+        lifted = self.chunks.unpack(self.packed @ clusters.index_select(0, self.chunks.graph))
+        return lifted.view(-1, *x.shape[1:])
 
 
 def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     """AS: for each node the sum of S over the targets of its edges."""
     source, target = graph.edge_index
-    rows = S[target] if weight is None else S[target] * weight.unsqueeze(-1)
+    rows = S.index_select(0, target)
+    rows = rows if weight is None else rows * weight.to(rows.dtype).unsqueeze(-1)
     return torch.zeros_like(S).index_add(0, source, rows)
 
 

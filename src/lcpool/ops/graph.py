@@ -39,14 +39,17 @@ class Graph:
         edge_attr: Any = None,
         batch: Any = None,
         batch_size: int | None = None,
+        size_follows: bool = True,
     ) -> Graph:
         """Check the arguments of a layer and gather them.
 
-        A GPU is waited for only when ``batch`` comes without ``batch_size``.
+        A GPU is waited for only when ``batch`` comes without ``batch_size``. ``size_follows`` says
+        that a size will be read later, with which the verdict on ranges can travel.
         """
         checks = Checks()
+        later = checks if size_follows or (batch is not None and batch_size is None) else None
         x = check_features("x", x)
-        edge_index = check_edge_index(edge_index, x.size(0), checks, like=x)
+        edge_index = check_edge_index(edge_index, x.size(0), later, like=x)
         check_edge_attr(edge_attr, edge_index)
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"'batch_size' must be at least 1, not {batch_size}.")
@@ -61,8 +64,11 @@ class Graph:
             )
         if batch_size is None:
             # Also brings in the verdict on 'edge_index', while nothing has been gathered with it.
-            batch_size = max(checks.read(batch.max())[0] + 1, 1) if batch.numel() else 1
-        batch = check_range("batch", batch, batch_size, "graph", checks)
+            low, high = checks.read(*batch.aminmax()) if batch.numel() else (0, 0)
+            if low < 0:
+                raise ValueError(f"'batch' spans [{low}, {high}], but graphs count from 0.")
+            return cls(x, edge_index, edge_attr, batch, high + 1, checks)
+        batch = check_range("batch", batch, batch_size, "graph", later)
         return cls(x, edge_index, edge_attr, batch, batch_size, checks)
 
     @property
@@ -84,11 +90,18 @@ class Graph:
         return counts.index_add(0, self.batch, torch.ones_like(self.batch))
 
 
-def check_features(name: str, x: Any, num_nodes: int | None = None) -> Tensor:
-    """``x`` as a ``[num_nodes, channels]`` tensor; one value a node counts as one channel."""
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"'{name}' must be a tensor of floating-point node features, not {kind}.")
+def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
+    """``x`` as a ``[num_nodes, channels]`` tensor; one value a node counts as one channel.
+
+    With ``like``, as many rows as that has, and on the same device.
+    """
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.layout != torch.strided:
+        kind = f"{x.layout} of {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(f"'{name}' must be a dense tensor of floating-point features, not {kind}.")
+    num_nodes = None
+    if like is not None:
+        check_device(name, x, like)
+        num_nodes = like.size(0)
     if x.dim() == 1:
         x = x.unsqueeze(-1)
     if x.dim() != 2 or (num_nodes is not None and x.size(0) != num_nodes):
@@ -96,6 +109,13 @@ def check_features(name: str, x: Any, num_nodes: int | None = None) -> Tensor:
         raise ValueError(f"'{name}' must have shape [{rows}, channels], not {list(x.shape)}.")
     features: Tensor = x
     return features
+
+
+def check_channels(layer: Any, x: Tensor) -> None:
+    """Raise unless features have the width that ``layer`` was made for."""
+    width = getattr(layer, "in_channels", None)
+    if width is not None and x.size(-1) != width:
+        raise ValueError(f"{layer} takes features of width {width}, but got {x.size(-1)}.")
 
 
 def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:
@@ -112,13 +132,13 @@ def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:
         )
 
 
-def edge_weight(edge_attr: Tensor | None) -> Tensor | None:
+def edge_weight(edge_attr: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     """``edge_attr`` as one weight an edge, where an operator knows no other kind."""
-    if edge_attr is None or edge_attr.dim() == 1:
-        return edge_attr
+    if edge_attr is None:
+        return None
     if edge_attr.numel() != edge_attr.size(0):
         raise ValueError(
             f"this operator takes one weight an edge: 'edge_attr' must have shape "
             f"[{edge_attr.size(0)}], not {list(edge_attr.shape)}."
         )
-    return edge_attr.reshape(-1)
+    return edge_attr.reshape(-1).to(dtype)

@@ -17,7 +17,7 @@ from torch import Tensor
 from lcpool.ops.checks import Checks
 
 # Meetings that one join may hold at a time. They take 16 to 40 bytes each.
-MAX_MEETINGS = 2**25
+MAX_MEETINGS = 2**24
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Rows:
         """Sort the entries by row; within a row they keep their order."""
         row, order = row.sort(stable=True)
         ptr = torch.searchsorted(row, torch.arange(num_rows + 1, device=row.device))
-        return cls(ptr, Entries(row, col[order], None if value is None else value[order]))
+        value = None if value is None else value.index_select(0, order)
+        return cls(ptr, Entries(row, col[order], value))
 
     @property
     def lengths(self) -> Tensor:
@@ -67,13 +68,14 @@ def multiply(left: Entries, right: Rows, num_cols: int, checks: Checks) -> Entri
         keys = torch.unique(keys)
         return Entries(keys // num_cols, keys % num_cols, None)
     keys, place = torch.unique(keys, return_inverse=True)
-    met = [m.value[at] for m, at in ((left, here), (right.entries, there)) if m.value is not None]
+    sides = ((left.value, here), (right.entries.value, there))
+    met = [value.index_select(0, at) for value, at in sides if value is not None]
     value = met[0] if len(met) == 1 else met[0] * met[1]
     value = value.new_zeros(keys.numel()).index_add(0, place, value)
     return Entries(keys // num_cols, keys % num_cols, value)
 
 
-def triple_product(Sr: Rows, A: Rows, S: Rows, num_cols: int, checks: Checks) -> Iterator[Entries]:
+class TripleProduct:
     """(Sᵀ A) S in blocks of whole rows, so that a block's meetings fit in memory.
 
     Args:
@@ -83,25 +85,31 @@ def triple_product(Sr: Rows, A: Rows, S: Rows, num_cols: int, checks: Checks) ->
         num_cols: the number of columns of S.
         checks: pending verdicts, read with the first size.
 
-    Yields:
-        The entries of the product, block after block, sorted.
+    Attributes:
+        work: the number of all meetings, which the number of entries cannot exceed.
     """
-    num_nodes = A.ptr.numel() - 1
-    # work[i]: how often row i of Sᵀ meets, through A, an entry of S.
-    work = A.entries.row.new_zeros(num_nodes)
-    work.index_add_(0, A.entries.row, S.lengths[A.entries.col])
-    work = work.new_zeros(num_cols).index_add_(0, Sr.entries.row, work[Sr.entries.col])
-    for start, stop in _blocks(work, Sr.ptr, checks):
-        half = multiply(Sr.entries.between(start, stop), A, max(num_nodes, 1), checks)
-        yield multiply(half, S, num_cols, checks)
+
+    def __init__(self, Sr: Rows, A: Rows, S: Rows, num_cols: int, checks: Checks) -> None:
+        self.Sr, self.A, self.S, self.num_cols, self.checks = Sr, A, S, num_cols, checks
+        work = meetings(Sr, A, S)
+        self.work, size = checks.read(work.sum(), Sr.ptr[-1])
+        self.cuts = [0, size]
+        if self.work > MAX_MEETINGS:
+            block = (work.cumsum(0) - work) // MAX_MEETINGS
+            first = torch.nonzero(block.diff()).view(-1) + 1
+            self.cuts[1:1] = Sr.ptr[first].tolist()
+
+    def blocks(self) -> Iterator[Entries]:
+        """The entries of the product, block after block, sorted."""
+        num_nodes = max(self.A.ptr.numel() - 1, 1)
+        for start, stop in pairwise(self.cuts):
+            left = self.Sr.entries.between(start, stop)
+            half = multiply(left, self.A, num_nodes, self.checks)
+            yield multiply(half, self.S, self.num_cols, self.checks)
 
 
-def _blocks(work: Tensor, ptr: Tensor, checks: Checks) -> list[tuple[int, int]]:
-    """Cut rows into runs of about ``MAX_MEETINGS`` work; each as a range of entries."""
-    total, size = checks.read(work.sum(), ptr[-1])
-    if total <= MAX_MEETINGS:
-        return [(0, size)]
-    block = (work.cumsum(0) - work) // MAX_MEETINGS
-    first = torch.nonzero(block.diff()).view(-1) + 1
-    cuts = [0, *ptr[first].tolist(), size]
-    return list(pairwise(cuts))
+def meetings(Sr: Rows, A: Rows, S: Rows) -> Tensor:
+    """How often each row of Sᵀ meets an entry in either join of (Sᵀ A) S, at the most."""
+    through = A.lengths.index_add(0, A.entries.row, S.lengths[A.entries.col])
+    work = through.new_zeros(Sr.ptr.numel() - 1)
+    return work.index_add_(0, Sr.entries.row, through[Sr.entries.col])

@@ -52,7 +52,7 @@ def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
     (tensor([1, 0]), tensor([50,  0]))
     """
     if isinstance(ratio, Integral):
-        return num_nodes.clamp(max=int(ratio))
+        return num_nodes.clamp(max=min(int(ratio), 2**62))
     part = share(ratio)
     k = (num_nodes * part.numerator + (part.denominator - 1)) // part.denominator
     return torch.minimum(k.clamp(min=1), num_nodes)
@@ -72,7 +72,8 @@ class KeepPlan:
         num_nodes = graph.node_counts()
         k = keep_counts(ratio, num_nodes)
         if graph.batch is None:  # The host knows the count and need not wait.
-            return cls(num_nodes, k, int(keep_counts(ratio, torch.tensor(graph.num_nodes))))
+            on_host = torch.tensor(graph.num_nodes, device="cpu")
+            return cls(num_nodes, k, int(keep_counts(ratio, on_host)))
         return cls(num_nodes, k, graph.checks.read(k.sum())[0])
 
 

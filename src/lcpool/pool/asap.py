@@ -10,6 +10,7 @@ from torch_geometric.nn import LEConv
 from torch_geometric.utils import add_remaining_self_loops
 
 from lcpool.nn import ClusterAttention, ConvScore
+from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.graph import Graph, edge_weight
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.output import Pooled
@@ -34,6 +35,7 @@ class ASAPooling(LocalAssignmentPooling):
         dropout: share of the attention coefficients dropped in training.
         negative_slope: slope of the LeakyReLU below zero.
         add_self_loops: keep the diagonal of A'.
+        max_edges: refuse a pooled graph with more edges than this.
         **kwargs: further arguments of the convolution.
     """
 
@@ -45,14 +47,18 @@ class ASAPooling(LocalAssignmentPooling):
         dropout: float = 0.0,
         negative_slope: float = 0.2,
         add_self_loops: bool = False,
+        max_edges: int = MAX_EDGES,
         **kwargs: Any,
     ) -> None:
+        if GNN is None and kwargs:
+            raise TypeError(f"unknown arguments {sorted(kwargs)}: they would go to 'GNN'.")
         conv = None if GNN is None else GNN(in_channels, in_channels, **kwargs)
         super().__init__(
             ClusterAttention(in_channels, conv, dropout, negative_slope),
             ConvScore(LEConv(in_channels, 1), "sigmoid"),
             ratio,
             self_loops=add_self_loops,
+            max_edges=max_edges,
         )
         self.in_channels = in_channels
         names = {"gnn_score.": "score.conv.", "gnn_intra_cluster.": "assign.conv."}
@@ -60,7 +66,6 @@ class ASAPooling(LocalAssignmentPooling):
         accept_pyg_state(
             self, names, halves={"att.weight": ("assign.att_master", "assign.att_node")}
         )
-        self.reset_parameters()
 
     def forward(
         self,
@@ -78,7 +83,7 @@ class ASAPooling(LocalAssignmentPooling):
     def prepare(self, graph: Graph) -> Graph:
         """A + I: ones on the diagonal where it has none."""
         edges, weight = add_remaining_self_loops(
-            graph.edge_index, edge_weight(graph.edge_attr), 1.0, graph.num_nodes
+            graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype), 1.0, graph.num_nodes
         )
         return Graph(graph.x, edges, weight, graph.batch, graph.batch_size, graph.checks)
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from lcpool.ops.dense import Chunks, DenseAssignment, neighbour_sum
-from lcpool.ops.graph import Graph, edge_weight
+from lcpool.ops.graph import Graph, check_channels, edge_weight
+from lcpool.ops.precision import wide
 from lcpool.pool.output import Pooled
 
 
@@ -24,7 +25,8 @@ class DenseAssignmentPooling(nn.Module):
     size, comes out with k nodes and all k² weighted edges; an empty one with zeros.
 
     Args:
-        assign: f, called as ``assign(x, edge_index, edge_weight)``; k values a node.
+        assign: f, called as ``assign(x, edge_index)``, with ``edge_weight=`` where there are
+            weights; k values a node.
         num_clusters: k.
     """
 
@@ -43,7 +45,8 @@ class DenseAssignmentPooling(nn.Module):
 
     def logits(self, graph: Graph, weight: Tensor | None) -> Tensor:
         """f(X, A) before the softmax."""
-        values: Tensor = self.assign(graph.x, graph.edge_index, weight)
+        weights = {} if weight is None else {"edge_weight": weight}
+        values: Tensor = self.assign(graph.x, graph.edge_index, **weights)
         return values
 
     def losses(
@@ -51,6 +54,14 @@ class DenseAssignmentPooling(nn.Module):
     ) -> dict[str, Tensor]:
         """The auxiliary losses of each graph, ``[batch_size]``, from S and A' = SᵀAS."""
         return {}
+
+    def _losses(
+        self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
+    ) -> dict[str, Tensor]:
+        """:meth:`losses`, in float32 or better whatever the features are."""
+        with torch.autocast(A.device.type, enabled=False):
+            S = DenseAssignment(wide(S.value), S.chunks)
+            return self.losses(graph, None if weight is None else wide(weight), S, wide(A))
 
     def normalize(self, A: Tensor) -> Tensor:
         """What becomes of A' before it is returned."""
@@ -74,12 +85,13 @@ class DenseAssignmentPooling(nn.Module):
             batch: the graph of each node; one graph if None. Need not be sorted.
             batch_size: the number of graphs. With it nothing is asked of a GPU.
         """
-        graph = Graph.of(x, edge_index, edge_attr, batch, batch_size)
-        weight = edge_weight(graph.edge_attr)
+        graph = Graph.of(x, edge_index, edge_attr, batch, batch_size, size_follows=False)
+        check_channels(self, graph.x)
+        weight = edge_weight(graph.edge_attr, graph.x.dtype)
         S = DenseAssignment(self.logits(graph, weight).softmax(dim=-1), Chunks.of(graph))
         X = S.reduce(graph.x)
         A = S.reduce(neighbour_sum(S.value, graph, weight))
-        losses = self.losses(graph, weight, S, A)
+        losses = self._losses(graph, weight, S, A)
         has_nodes = graph.node_counts() > 0
         total = sum((self.loss_weights[k] * v for k, v in losses.items()), A.new_zeros(len(A)))
         mean = partial(_mean_where, has_nodes)
@@ -90,7 +102,7 @@ class DenseAssignmentPooling(nn.Module):
             losses={name: mean(loss) for name, loss in losses.items()},
             loss=mean(total) if losses else 0.0,
             graph_loss=total.where(has_nodes, 0.0),
-            _assignment=partial(_same, S),
+            _assignment=S,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -109,7 +121,3 @@ def complete_edges(batch_size: int, k: int, device: torch.device) -> tuple[Tenso
 def _mean_where(wanted: Tensor, values: Tensor) -> Tensor:
     """The mean of the values that are wanted; 0 if none is."""
     return values.where(wanted, 0.0).sum() / wanted.sum().clamp(min=1)
-
-
-def _same(S: Any) -> Any:
-    return S

@@ -33,6 +33,7 @@ class DiffPooling(DenseAssignmentPooling):
         in_channels: width of the node features.
         num_clusters: k, the nodes of every pooled graph.
         GNN: class of the convolution that assigns.
+        normalize: divide the link loss by n².
         **kwargs: further arguments of the convolution.
     """
 
@@ -43,11 +44,12 @@ class DiffPooling(DenseAssignmentPooling):
         in_channels: int,
         num_clusters: int,
         GNN: Callable[..., nn.Module] = GCNConv,
+        normalize: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(GNN(in_channels, num_clusters, **kwargs), num_clusters)
         self.in_channels = in_channels
-        self.reset_parameters()
+        self.normalized = normalize
 
     def losses(
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
@@ -58,8 +60,12 @@ class DiffPooling(DenseAssignmentPooling):
             weight = A.new_ones(graph.edge_index.size(1))
         trace = A.diagonal(dim1=1, dim2=2).sum(-1)
         gram = S.reduce(S.value)
-        square = squared_norm(graph, weight, graph.num_nodes) - 2 * trace
-        link = safe_div(safe_sqrt(square + gram.square().sum((1, 2))), n.square())
+        # Three large numbers that nearly cancel: add them in double.
+        square = squared_norm(graph, weight, graph.num_nodes).double() - 2 * trace.double()
+        square = square + gram.double().square().sum((1, 2))
+        link = safe_sqrt(square).to(A.dtype)
+        if self.normalized:
+            link = safe_div(link, n.square())
         entropy = -torch.xlogy(S.value, S.value).sum(-1)
         return {"link": link, "entropy": safe_div(graph_sum(entropy, graph), n)}
 

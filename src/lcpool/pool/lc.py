@@ -24,6 +24,8 @@ class LCPooling(LocalClusterPooling):
     Args:
         in_channels: width of the node features.
         ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
+        min_score: keep the nodes with h above this instead; overrides ``ratio``.
+        multiplier: factor on the pooled features.
         hidden_channels: width inside LCSMP; ``in_channels`` by default.
         cluster: v, a convolution from ``in_channels`` to ``in_channels`` (LCPool*).
         self_loops: keep the diagonal of A', as the formula gives it.
@@ -45,6 +47,9 @@ class LCPooling(LocalClusterPooling):
         self,
         in_channels: int,
         ratio: float = 0.5,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        *,
         hidden_channels: int | None = None,
         cluster: Callable[[Tensor, Tensor], Tensor] | None = None,
         self_loops: bool = True,
@@ -53,10 +58,18 @@ class LCPooling(LocalClusterPooling):
         max_edges: int = MAX_EDGES,
     ) -> None:
         score = LCSMP(in_channels, hidden_channels, rescale)
-        super().__init__(score, cluster, ratio, self_loops, edge_fill, max_edges)
+        super().__init__(
+            score, cluster, ratio, min_score, multiplier, self_loops, edge_fill, max_edges
+        )
         self.in_channels = in_channels
-        self.reset_parameters()
 
     def __repr__(self) -> str:
-        cluster = "" if self.cluster is None else f", cluster={self.cluster}"
-        return f"{self.__class__.__name__}({self.in_channels}, {self._size_repr()}{cluster})"
+        shown = [str(self.in_channels), self._size_repr()]
+        score, usual = self.score, {"multiplier": 1.0, "self_loops": True, "edge_fill": None}
+        assert isinstance(score, LCSMP)
+        if score.hidden_channels != self.in_channels:
+            shown.append(f"hidden_channels={score.hidden_channels}")
+        shown += [f"cluster={self.cluster}"] if self.cluster is not None else []
+        shown += [f"{k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v]
+        shown += ["rescale=True"] if score.rescale else []
+        return f"{self.__class__.__name__}({', '.join(shown)})"

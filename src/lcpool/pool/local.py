@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 
 from lcpool.nn import ConvScore, Score
 from lcpool.ops.assignment import Assignment, clusters, selection
@@ -18,7 +19,7 @@ from lcpool.ops.connect import (
     filter_edges,
     surviving_edge_attr,
 )
-from lcpool.ops.graph import Graph, check_features, edge_weight
+from lcpool.ops.graph import Graph, check_channels, check_features, edge_weight
 from lcpool.ops.topk import KeepPlan, above, check_ratio, topk
 from lcpool.pool.output import Pooled
 
@@ -52,13 +53,12 @@ class SelectionPooling(nn.Module):
         self.ratio = check_ratio(ratio)
         self.min_score = min_score
         self.multiplier = multiplier
-        self.max_edges = max_edges
+        self.max_edges = operator.index(max_edges)
 
     def reset_parameters(self) -> None:
         """Draw the parameters of all parts anew."""
         for part in self.children():
-            if hasattr(part, "reset_parameters"):
-                part.reset_parameters()  # type: ignore[operator]
+            reset(part)
 
     def prepare(self, graph: Graph) -> Graph:
         """The graph to pool: the input, unless an operator is defined on something else."""
@@ -70,15 +70,15 @@ class SelectionPooling(nn.Module):
 
     def connect(
         self, graph: Graph, perm: Tensor, S: Assignment | None
-    ) -> tuple[Tensor, Tensor | None, Callable[[], Assignment]]:
-        """A' as edges and attributes, and what makes S' when it is asked for."""
+    ) -> tuple[Tensor, Tensor | None, Assignment | Callable[[], Assignment]]:
+        """A' as edges and attributes, and S', or what makes it when it is asked for."""
         raise NotImplementedError
 
     def select(self, rank: Tensor, graph: Graph, plan: KeepPlan | None) -> tuple[Tensor, ...]:
         """î, the graphs of the kept nodes, and h of all nodes."""
-        if self.refuse_nan:
-            graph.checks.require(~rank.isnan().any(), lambda: NAN_SCORES)
         h = self.score.gate(rank, graph)
+        if self.refuse_nan:
+            graph.checks.require(~h.isnan().any(), lambda: NAN_SCORES)
         if plan is None:
             assert self.min_score is not None
             return *above(h, graph, self.min_score), h
@@ -106,9 +106,10 @@ class SelectionPooling(nn.Module):
                 GPU need not be asked.
         """
         graph = self.prepare(Graph.of(x, edge_index, edge_attr, batch, batch_size))
+        check_channels(self, graph.x)
         plan = KeepPlan.of(self.ratio, graph) if self.min_score is None else None
         X, S = self.gather(graph)
-        scored = X if attn is None else check_features("attn", attn, graph.num_nodes)
+        scored = X if attn is None else check_features("attn", attn, like=graph.x)
         rank = self.score.rank(scored, graph.edge_index)
         perm, pooled_batch, h = self.select(rank, graph, plan)
         h = h[perm]
@@ -176,7 +177,15 @@ class LocalAssignmentPooling(SelectionPooling):
         """S = f(X, A) and X* = SᵀX."""
         if self.assign is None:
             return graph.x, None
-        S = self.assign(graph.x, graph.edge_index, edge_weight(graph.edge_attr))
+        S = self.assign(graph.x, graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype))
+        if not isinstance(S, Assignment) or (S.num_nodes, S.num_clusters) != (
+            graph.num_nodes,
+            graph.num_nodes,
+        ):
+            raise TypeError(
+                f"the assignment function must return an Assignment of {graph.num_nodes} nodes to "
+                f"as many clusters, not {type(S).__name__}."
+            )
         if self.verify and not S.is_local(graph.edge_index):
             raise ValueError(
                 "prerequisite 1 does not hold: the assignment lets a node contribute to a cluster "
@@ -186,7 +195,7 @@ class LocalAssignmentPooling(SelectionPooling):
 
     def connect(
         self, graph: Graph, perm: Tensor, S: Assignment | None
-    ) -> tuple[Tensor, Tensor | None, Callable[[], Assignment]]:
+    ) -> tuple[Tensor, Tensor | None, Assignment | Callable[[], Assignment]]:
         """A' = S'ᵀAS'."""
         if S is None:
             edges, attr = filter_edges(
@@ -195,10 +204,10 @@ class LocalAssignmentPooling(SelectionPooling):
             return edges, attr, partial(selection, perm, graph.num_nodes)
         S = S.columns(perm, graph.checks)
         edges, weight = connect_assignment(
-            graph.edge_index, S, edge_weight(graph.edge_attr),
+            graph.edge_index, S, edge_weight(graph.edge_attr, graph.x.dtype),
             self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
-        return edges, weight, partial(_same, S)
+        return edges, weight, S
 
     def __repr__(self) -> str:
         name = self.__class__.__name__
@@ -223,6 +232,8 @@ class LocalClusterPooling(SelectionPooling):
         cluster: v, a convolution called as ``cluster(x, edge_index)``. None where a convolution
             stands before the pooling anyway (proposition 7).
         ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
+        min_score: keep the nodes with h above this instead; overrides ``ratio``.
+        multiplier: factor on the pooled features.
         self_loops: keep the diagonal of A', as the formula gives it.
         edge_fill: keep the attributes of surviving edges, and give this value to new ones.
         max_edges: refuse a pooled graph with more edges than this.
@@ -233,11 +244,13 @@ class LocalClusterPooling(SelectionPooling):
         score: ScoreFunction,
         cluster: Callable[[Tensor, Tensor], Tensor] | None = None,
         ratio: float = 0.5,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
         self_loops: bool = True,
         edge_fill: float | None = None,
         max_edges: int = MAX_EDGES,
     ) -> None:
-        super().__init__(score, ratio, max_edges=max_edges)
+        super().__init__(score, ratio, min_score, multiplier, max_edges)
         self.cluster = cluster
         self.self_loops = self_loops
         self.edge_fill = edge_fill
@@ -248,12 +261,13 @@ class LocalClusterPooling(SelectionPooling):
 
     def connect(
         self, graph: Graph, perm: Tensor, S: Assignment | None
-    ) -> tuple[Tensor, Tensor | None, Callable[[], Assignment]]:
+    ) -> tuple[Tensor, Tensor | None, Assignment | Callable[[], Assignment]]:
         """A' = ones(A + AᵀA + A² + AᵀA²)(î, î)."""
         edges = connect_clusters(
             graph.edge_index, perm, graph.num_nodes, self.self_loops, self.max_edges, graph.checks
         )
-        return edges, self._edge_attr(graph, perm, edges), partial(_mean_of_clusters, graph, perm)
+        means = partial(_mean_of_clusters, graph.edge_index, perm, graph.num_nodes)
+        return edges, self._edge_attr(graph, perm, edges), means
 
     def _edge_attr(self, graph: Graph, perm: Tensor, edges: Tensor) -> Tensor | None:
         if graph.edge_attr is None:
@@ -274,10 +288,6 @@ class LocalClusterPooling(SelectionPooling):
         return f"{self.__class__.__name__}({self.score}{cluster}, {self._size_repr()})"
 
 
-def _same(S: Any) -> Any:
-    return S
-
-
-def _mean_of_clusters(graph: Graph, perm: Tensor) -> Assignment:
+def _mean_of_clusters(edge_index: Tensor, perm: Tensor, num_nodes: int) -> Assignment:
     """ones(I + A)(:, î) with rows that sum to one."""
-    return clusters(graph.edge_index, perm, graph.num_nodes).row_means()
+    return clusters(edge_index, perm, num_nodes).row_means()

@@ -18,7 +18,7 @@ class MinCutPooling(DenseAssignmentPooling):
     r"""Spectral clustering as a pooling: a linear layer assigns nodes to k clusters.
 
     .. math::
-        S = \mathrm{softmax}(L(X)), \quad X' = S^\top X, \quad
+        S = \mathrm{softmax}(L(X) / t), \quad X' = S^\top X, \quad
         A' = \hat{D}^{-1/2} \hat{A} \hat{D}^{-1/2}, \quad
         \hat{A} = S^\top A S - \mathrm{diag}(S^\top A S)
 
@@ -35,19 +35,20 @@ class MinCutPooling(DenseAssignmentPooling):
     Args:
         in_channels: width of the node features.
         num_clusters: k, the nodes of every pooled graph.
+        temp: temperature of the softmax.
     """
 
     loss_weights: ClassVar[Mapping[str, float]] = {"cut": 0.5, "ortho": 1.0}
 
-    def __init__(self, in_channels: int, num_clusters: int) -> None:
+    def __init__(self, in_channels: int, num_clusters: int, temp: float = 1.0) -> None:
         super().__init__(nn.Linear(in_channels, num_clusters), num_clusters)
         self.in_channels = in_channels
-        self.reset_parameters()
+        self.temp = temp
 
     def logits(self, graph: Graph, weight: Tensor | None) -> Tensor:
         """L(X)."""
         values: Tensor = self.assign(graph.x)
-        return values
+        return values / self.temp
 
     def losses(
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor

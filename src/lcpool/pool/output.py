@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from torch import Tensor
-
-
-class Lifts(Protocol):
-    """S' in any form: what can bring pooled features back."""
-
-    def lift(self, x: Tensor) -> Tensor:
-        """S'X'."""
 
 
 class _Items(NamedTuple):
@@ -27,8 +21,6 @@ class _Items(NamedTuple):
 
 class Pooled(_Items):
     """The six items that PyG's poolings return, by position or by name, and what came with them.
-
-    >>> # x, edge_index, edge_attr, batch, perm, score = pool(x, edge_index, batch=batch)
 
     Items:
         x: features X' of the pooled nodes.
@@ -46,11 +38,11 @@ class Pooled(_Items):
         graph_loss: that sum for each graph, 0 for empty ones; None where there are no losses.
     """
 
-    batch_size: int
-    losses: Mapping[str, Tensor]
-    loss: Tensor | float
-    graph_loss: Tensor | None
-    _assignment: Callable[[], Any]
+    batch_size: int = 0
+    losses: Mapping[str, Tensor] = MappingProxyType({})
+    loss: Tensor | float = 0.0
+    graph_loss: Tensor | None = None
+    _assignment: Any = None
 
     def __new__(
         cls,
@@ -64,14 +56,17 @@ class Pooled(_Items):
     ) -> Pooled:
         """Make the tuple; the keywords become attributes."""
         self = super().__new__(cls, x, edge_index, edge_attr, batch, perm, score)
-        self.losses, self.loss, self.graph_loss = {}, 0.0, None
         self.__dict__.update(attributes)
         return self
 
     @cached_property
     def assignment(self) -> Any:
         """S', made when it is first asked for."""
-        return self._assignment()
+        return self._assignment() if callable(self._assignment) else self._assignment
+
+    def _replace(self, **items: Any) -> Pooled:
+        """The same output with other items."""
+        return Pooled(**{**self._asdict(), **items}, **self.__dict__)
 
     def lift(self, x: Tensor | None = None) -> Tensor:
         """Bring features of the pooled nodes back to the input nodes: S'X'.
@@ -82,5 +77,5 @@ class Pooled(_Items):
         Args:
             x: features of the pooled nodes, by default the ones in this output.
         """
-        lifts: Lifts = self.assignment
-        return lifts.lift(self.x if x is None else x)
+        lifted: Tensor = self.assignment.lift(self.x if x is None else x)
+        return lifted

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 State = dict[str, Tensor]
@@ -14,8 +15,8 @@ State = dict[str, Tensor]
 def accept_pyg_state(
     module: nn.Module,
     names: Mapping[str, str],
-    halves: Mapping[str, tuple[str, str]] = MappingProxyType({}),
-    sign: Callable[[nn.Module, State, str], None] | None = None,
+    halves: Mapping[str, tuple[str, str]] | None = None,
+    absorb: str | None = None,
 ) -> None:
     """Let ``module.load_state_dict`` also take the state of PyG's layer of the same name.
 
@@ -23,38 +24,60 @@ def accept_pyg_state(
         module: the layer here.
         names: beginnings of PyG's parameter names, and what they are called here.
         halves: PyG's linear layers on two vectors side by side, and the two layers they are here.
-        sign: called when PyG's spare ``select.weight`` is negative, to make up for it.
+        absorb: the convolution that takes up PyG's spare factor ``select.weight``, if it matters.
     """
+    hook = partial(_rename, names=names, halves=halves or {}, absorb=absorb)
+    module.register_load_state_dict_pre_hook(hook)  # type: ignore[no-untyped-call]
 
-    def rename(module: nn.Module, state: State, prefix: str, *_: Any) -> None:
-        if prefix + "select.weight" not in state:
-            return
-        for theirs, parts in halves.items():
-            weight = state.pop(prefix + theirs)
+
+def _rename(
+    module: Any,
+    state: State,
+    prefix: str,
+    *_: Any,
+    names: Mapping[str, str],
+    halves: Mapping[str, tuple[str, str]],
+    absorb: str | None,
+) -> None:
+    """PyG's names in ``state`` become ours; a state of ours passes unchanged."""
+    if prefix + "select.weight" not in state:
+        return
+    for theirs, parts in halves.items():
+        if (weight := state.pop(prefix + theirs, None)) is not None:
             for ours, half in zip(parts, weight.chunk(2, dim=-1), strict=True):
                 state[f"{prefix}{ours}.weight"] = half
-        for theirs, ours in names.items():
-            for key in [k for k in state if k.startswith(prefix + theirs)]:
-                state[prefix + ours + key[len(prefix + theirs) :]] = state.pop(key)
-        spare = state.pop(prefix + "select.weight", None)
-        if spare is not None and sign is not None and bool(spare < 0):
-            sign(module, state, prefix)
+    for theirs, ours in names.items():
+        for key in [k for k in state if k.startswith(prefix + theirs)]:
+            state[prefix + ours + key[len(prefix + theirs) :]] = state.pop(key)
+    spare = state.pop(prefix + "select.weight", None)
+    if spare is not None and absorb is not None:
+        # A softmax sees the factor itself; otherwise PyG divides by its size.
+        factor = spare.item() if module.score.over_graph else spare.sign().item()
+        _multiply(module.get_submodule(absorb), state, f"{prefix}{absorb}.", factor)
 
-    module.register_load_state_dict_pre_hook(rename)  # type: ignore[no-untyped-call]
 
+def _multiply(conv: nn.Module, state: State, prefix: str, factor: float) -> None:
+    """Multiply what a convolution gives, by multiplying all its parameters.
 
-def negate(module: nn.Module, state: State, prefix: str) -> None:
-    """Turn the sign of what a convolution gives, by turning the sign of all its parameters.
-
-    That holds for the convolutions PyG documents for SAGPooling: GraphConv, GCNConv and SAGEConv
-    are linear in their parameters, and in GATConv the attention sees two signs that cancel.
+    That holds for convolutions linear in their parameters, and for a factor of −1 in GATConv, whose
+    attention sees two signs that cancel. Others are tried on a small graph, and refused.
     """
-    conv = module.score.conv.__class__.__name__  # type: ignore[union-attr]
-    if conv not in ("GraphConv", "GCNConv", "SAGEConv", "GATConv"):
+    own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+    scaled = {name: factor * value for name, value in own.items()}
+    if factor != 1 and not _gives(conv, scaled, factor, own):
         raise ValueError(
-            f"cannot load this PyG layer: its score has a negative 'select.weight', and it is not "
-            f"known how a {conv} absorbs the sign."
+            f"cannot load this PyG layer: PyG multiplies its scores by {factor:.3g}, and "
+            f"{conv.__class__.__name__} has no parameters that do the same."
         )
-    for key in state:
-        if key.startswith(prefix + "score.conv."):
-            state[key] = -state[key]
+    state.update({prefix + name: value for name, value in scaled.items()})
+
+
+def _gives(conv: Any, scaled: State, factor: float, own: State) -> bool:
+    """Whether the scaled parameters give scaled scores on a graph of random numbers."""
+    generator = torch.Generator().manual_seed(0)
+    like = next(iter(own.values()))
+    x = torch.randn(5, conv.in_channels, generator=generator).to(like)
+    edges = torch.tensor([[0, 1, 2, 3, 4, 0, 2], [1, 2, 0, 0, 0, 3, 4]], device=like.device)
+    copy_of = partial(torch.func.functional_call, conv)
+    with torch.no_grad():
+        return torch.allclose(copy_of(scaled, (x, edges)), factor * copy_of(own, (x, edges)), 1e-4)

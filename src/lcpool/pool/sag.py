@@ -10,7 +10,7 @@ from torch_geometric.nn import GraphConv
 
 from lcpool.nn import ConvScore
 from lcpool.pool.local import LocalAssignmentPooling
-from lcpool.pool.pyg import accept_pyg_state, negate
+from lcpool.pool.pyg import accept_pyg_state
 
 
 class SAGPooling(LocalAssignmentPooling):
@@ -21,7 +21,8 @@ class SAGPooling(LocalAssignmentPooling):
         X' = (X \odot h)(\hat{i}, :), \quad A' = A(\hat{i}, \hat{i})
 
     Takes the arguments of PyG's layer and loads its parameters. PyG multiplies the scores by the
-    sign of one more random number; on loading, the convolution absorbs it.
+    sign of one more random number (with ``min_score``, by the number); on loading, the convolution
+    absorbs it, or says that it cannot.
 
     Args:
         in_channels: width of the node features.
@@ -48,8 +49,7 @@ class SAGPooling(LocalAssignmentPooling):
         score = ConvScore(conv, nonlinearity if min_score is None else "softmax")
         super().__init__(None, score, ratio, min_score, multiplier)
         self.in_channels = in_channels
-        accept_pyg_state(self, {"gnn.": "score.conv."}, sign=negate)
-        self.reset_parameters()
+        accept_pyg_state(self, {"gnn.": "score.conv."}, absorb="score.conv")
 
     def __repr__(self) -> str:
         conv = self.score.conv.__class__.__name__

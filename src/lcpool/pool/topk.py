@@ -40,7 +40,6 @@ class TopKPooling(LocalAssignmentPooling):
         super().__init__(None, score, ratio, min_score, multiplier)
         self.in_channels = in_channels
         accept_pyg_state(self, {"select.weight": "score.project.weight"})
-        self.reset_parameters()
 
     def __repr__(self) -> str:
         return (

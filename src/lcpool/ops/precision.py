@@ -1,0 +1,11 @@
+"""Sums that 16-bit numbers cannot hold."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def wide(x: Tensor) -> Tensor:
+    """``x`` in float32 if it has 16 bits: those stop adding ones at 256 (bfloat16) or 2048."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
