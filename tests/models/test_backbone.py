@@ -3,6 +3,8 @@ import sys
 import pytest
 import torch
 import torch_geometric.nn as pyg
+from graphs import graphs
+from hypothesis import given
 from torch import nn
 
 from lcpool.data import builtin
@@ -149,6 +151,31 @@ def test_convolution_of_complete_graphs_equals_pygs(ours, theirs):
     x = torch.randn(graphs * k, 4, dtype=torch.float64)
     torch.testing.assert_close(conv(x, edges, weight, complete=k), peer(x, edges, weight))
     torch.testing.assert_close(conv(x, edges), peer(x, edges))
+
+
+@given(graphs())
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_convolutions_equal_pygs(ours, theirs, example):
+    torch.manual_seed(example.seed)
+    conv, peer = ours(8, 5).double(), theirs(8, 5).double()
+    peer.load_state_dict(conv.state_dict())
+    x, edges, weight = example.features(), example.edge_index, example.weights()
+    torch.testing.assert_close(conv(x, edges), peer(x, edges))
+    # PyG takes the weight of one of several self-loops of a node: leave only the first.
+    loops = edges[0] == edges[1]
+    seen: set[int] = set()
+    keep = [e for e in range(edges.size(1)) if not loops[e] or not (int(edges[0, e]) in seen
+            or seen.add(int(edges[0, e])))]  # fmt: skip
+    edges, weight = edges[:, keep], weight[keep]
+    torch.testing.assert_close(conv(x, edges, weight), peer(x, edges, weight))
+
+
+def test_an_unused_cluster_has_finite_gradients():
+    """Its degree is 0, and PyG's d^(-1/2) has an infinite gradient there."""
+    weight = torch.tensor([1.0, 0.0, 0.0, 0.0], requires_grad=True)
+    edges = torch.cartesian_prod(torch.arange(2), torch.arange(2)).t()
+    GCN(4, 4)(torch.randn(2, 4), edges, weight, complete=2).sum().backward()
+    assert weight.grad.isfinite().all()
 
 
 def test_readout_of_empty_graphs_is_zero():

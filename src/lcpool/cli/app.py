@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from lcpool.cli import data
+from lcpool.cli.errors import one_line_errors
+from lcpool.cli.train import train
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 app.add_typer(data.app, name="data")
+app.command()(train)
 
 
 @app.callback()
@@ -16,8 +21,13 @@ def lcpool() -> None:
 
 
 @app.command()
-def demo() -> None:
-    """Pool a built-in graph with every operator and show what each did."""
-    from lcpool.demo import main
+def demo(
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Pool one graph with every operator instead.")
+    ] = False,
+) -> None:
+    """Train several poolings on the built-in dataset and rank them."""
+    with one_line_errors("stopped."):
+        from lcpool.demo import show_graph, show_ranking
 
-    main()
+        show_graph() if graph else show_ranking()

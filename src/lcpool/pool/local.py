@@ -37,8 +37,9 @@ class SelectionPooling(nn.Module):
     A subclass says how X* comes from X (:meth:`gather`) and how A' comes about (:meth:`connect`).
     """
 
-    # Of several runs trained as one, a diverged one must not stop the others.
-    refuse_nan = True
+    # Set where the caller vouches for its input: nothing is checked. Of several runs trained as
+    # one, a diverged one, whose scores are NaN, must not stop the others.
+    trusted = False
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class SelectionPooling(nn.Module):
     def select(self, rank: Tensor, graph: Graph, plan: KeepPlan | None) -> tuple[Tensor, ...]:
         """î, the graphs of the kept nodes, and h of all nodes."""
         h = self.score.gate(rank, graph)
-        if self.refuse_nan:
+        if not self.trusted:
             graph.checks.require(~h.isnan().any(), lambda: NAN_SCORES)
         if plan is None:
             assert self.min_score is not None
@@ -105,8 +106,12 @@ class SelectionPooling(nn.Module):
             batch_size: the number of graphs. With it, empty graphs at the end are counted and a
                 GPU need not be asked.
         """
-        graph = self.prepare(Graph.of(x, edge_index, edge_attr, batch, batch_size))
-        check_channels(self, graph.x)
+        if self.trusted and batch is not None and batch_size is not None:
+            graph = Graph(x, edge_index, edge_attr, batch, batch_size)
+        else:
+            graph = Graph.of(x, edge_index, edge_attr, batch, batch_size)
+            check_channels(self, graph.x)
+        graph = self.prepare(graph)
         plan = KeepPlan.of(self.ratio, graph) if self.min_score is None else None
         X, S = self.gather(graph)
         scored = X if attn is None else check_features("attn", attn, like=graph.x)

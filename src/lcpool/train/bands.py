@@ -12,18 +12,22 @@ from lcpool.train.rows import Rows
 
 def into_bands(x: Tensor, rows: Rows) -> Tensor:
     """``[runs, longest, channels]``; a band is filled up by repeating its last row."""
-    return x.index_select(0, rows.band).view(len(rows.counts), rows.longest, -1)
+    if not rows.even:
+        x = x.index_select(0, rows.band)
+    return x.view(len(rows.counts), rows.longest, -1)
 
 
 def zeros_around(x: Tensor, rows: Rows) -> Tensor:
     """``[runs, longest, channels]``; a band is filled up with zeros."""
-    bands = x.new_zeros(rows.band.numel(), x.size(-1)).index_copy_(0, rows.place, x)
-    return bands.view(len(rows.counts), rows.longest, -1)
+    if not rows.even:
+        x = x.new_zeros(len(rows.counts) * rows.longest, x.size(-1)).index_copy_(0, rows.place, x)
+    return x.reshape(len(rows.counts), rows.longest, -1)
 
 
 def from_bands(bands: Tensor, rows: Rows) -> Tensor:
     """The rows of all runs below each other again."""
-    return bands.flatten(0, 1).index_select(0, rows.place)
+    flat = bands.flatten(0, 1)
+    return flat if rows.even else flat.index_select(0, rows.place)
 
 
 class BandedLinear(torch.autograd.Function):

@@ -33,23 +33,39 @@ class Rows:
     counts: list[int]
     device: torch.device
 
-    @cached_property
-    def sizes(self) -> Tensor:
-        """The counts, on the device."""
-        counts = torch.tensor(self.counts)
-        if self.device.type == "cuda":  # Only from pinned memory does a copy not hold up the host.
-            counts = counts.pin_memory()
-        return counts.to(self.device, non_blocking=True)
-
     @property
     def banded(self) -> bool:
         """Whether to work in bands; a CPU works run by run instead."""
         return self.device.type != "cpu"
 
+    @cached_property
+    def even(self) -> bool:
+        """Whether all runs have equally many rows: then the rows are bands as they stand."""
+        return len(set(self.counts)) == 1
+
     @property
     def longest(self) -> int:
         """Rows of a band."""
         return max(self.counts)
+
+    @cached_property
+    def _table(self) -> Tensor:
+        """Counts, first rows, and how far rows move into their bands; one copy to the device."""
+        counts = torch.tensor(self.counts)
+        first = counts.cumsum(0) - counts
+        table = torch.stack([counts, first, torch.arange(len(counts)) * self.longest - first])
+        if self.device.type == "cuda":  # Only from pinned memory does a copy not hold up the host.
+            table = table.pin_memory()
+        return table.to(self.device, non_blocking=True)
+
+    @property
+    def sizes(self) -> Tensor:
+        """The counts, on the device."""
+        return self._table[0]
+
+    @cached_property
+    def _places(self) -> Tensor:
+        return torch.arange(self.longest, device=self.device)
 
     @cached_property
     def run(self) -> Tensor:
@@ -60,21 +76,18 @@ class Rows:
     @cached_property
     def taken(self) -> Tensor:
         """Whether a place of a band holds a row of its own, ``[runs, longest]``."""
-        places = torch.arange(self.longest, device=self.device)
-        return places < self.sizes.unsqueeze(-1)
+        return self._places < self.sizes.unsqueeze(-1)
 
     @cached_property
     def band(self) -> Tensor:
         """The row at each place of the bands, ``[runs · longest]``."""
-        counts = self.sizes.unsqueeze(-1)
-        places = torch.arange(self.longest, device=self.device)
-        return (places.minimum(counts - 1) + (counts.cumsum(0) - counts)).view(-1)
+        last, first = (self.sizes - 1).unsqueeze(-1), self._table[1].unsqueeze(-1)
+        return (self._places.minimum(last) + first).view(-1)
 
     @cached_property
     def place(self) -> Tensor:
         """The place of each row in the bands, ``[rows]``."""
-        start = (self.sizes.cumsum(0) - self.sizes)[self.run]
-        return torch.arange(self.run.numel(), device=self.device) - start + self.run * self.longest
+        return torch.arange(sum(self.counts), device=self.device) + self._table[2][self.run]
 
 
 class Levels:

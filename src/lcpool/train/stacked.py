@@ -200,7 +200,7 @@ class Stack:
             if not counts_are_known(pool):
                 raise CannotStackError(f"{pool} keeps a number of nodes not known beforehand.")
         self.model = copy.deepcopy(models[0])
-        let_nan_pass(self.model)
+        trust_input(self.model)
         self.levels = Levels()
         self.leaves: dict[str, Stacked] = {}
         modules = [dict(model.named_modules()) for model in models]
@@ -268,7 +268,7 @@ class Single:
 
     def __init__(self, model: Backbone) -> None:
         self.model = model
-        let_nan_pass(model)
+        trust_input(model)
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers, with one run in front; they share memory with the network."""
@@ -289,11 +289,14 @@ class Single:
         return out
 
 
-def let_nan_pass(model: Backbone) -> None:
-    """Let a diverged run be seen by its loss rather than by an error that stops all of them."""
+def trust_input(model: Backbone) -> None:
+    """Check nothing in poolings.
+
+    The data is sound, and a diverged run shows in its loss, not in an error that stops all runs.
+    """
     for pool in model.pools:
         if isinstance(pool, SelectionPooling):
-            pool.refuse_nan = False
+            pool.trusted = True
 
 
 def _bias_of(conv: nn.Module) -> Bias:

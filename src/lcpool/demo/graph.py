@@ -68,7 +68,7 @@ def pooled_by_all(x: Tensor, edge_index: Tensor) -> dict[str, Pooled]:
     return out
 
 
-def main() -> None:
+def show_graph() -> None:
     """Print a table with a row for each operator."""
     x, edge_index = ring_of_cliques()
     table = Table(

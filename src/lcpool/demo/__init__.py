@@ -1,0 +1,6 @@
+"""What poolings do, on data that needs no download: to one graph, and to accuracy."""
+
+from lcpool.demo.graph import num_components, pooled_by_all, ring_of_cliques, show_graph
+from lcpool.demo.ranking import show_ranking
+
+__all__ = ["num_components", "pooled_by_all", "ring_of_cliques", "show_graph", "show_ranking"]

@@ -1,0 +1,61 @@
+import functools
+
+import pytest
+from typer.testing import CliRunner
+
+from lcpool.cli.app import app
+from lcpool.demo import graph, num_components, ranking, ring_of_cliques
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer graphs, poolings, runs and epochs."""
+    monkeypatch.setattr(ranking, "builtin", functools.partial(ranking.builtin, num_graphs=40))
+    monkeypatch.setattr(ranking, "POOLINGS", ("nopool", "lcpool"))
+    monkeypatch.setattr(ranking, "RUNS", 2)
+    monkeypatch.setattr(ranking, "EPOCHS", 1)
+
+
+@pytest.mark.usefixtures("short")
+def test_ranks_poolings_and_says_what_that_is_worth():
+    done = CliRunner().invoke(app, ["demo"])
+    assert done.exit_code == 0, done.output
+    rows = [line.split() for line in done.stdout.splitlines() if "±" in line]
+    assert [row[0] for row in rows] == ["1", "2"]
+    assert {row[1] for row in rows} == {"nopool", "lcpool"}
+    assert float(rows[0][2]) >= float(rows[1][2])
+    assert "no evidence about other data" in done.stdout
+    assert "lcpool: epoch 1/1" in done.stderr
+
+
+@pytest.mark.usefixtures("short")
+def test_bars_where_there_is_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    done = CliRunner().invoke(app, ["demo"])
+    assert done.exit_code == 0, done.output
+    assert "nopool" in done.stderr
+    assert "lcpool: epoch" not in done.stderr
+
+
+def test_ctrl_c(monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ranking, "train_one", interrupted)
+    done = CliRunner().invoke(app, ["demo"])
+    assert done.exit_code == 130
+    assert "stopped" in done.stderr
+
+
+def test_what_each_operator_does_to_a_graph(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    done = CliRunner().invoke(app, ["demo", "--graph"])
+    assert done.exit_code == 0, done.output
+    assert all(name in done.stdout for name in graph.OPERATORS)
+
+
+def test_the_ring_is_whole_and_falls_apart_without_its_bridges():
+    x, edge_index = ring_of_cliques(5, 3)
+    assert num_components(edge_index, x.size(0)) == 1
+    within = edge_index[0] // 3 == edge_index[1] // 3
+    assert num_components(edge_index[:, within], x.size(0)) == 5

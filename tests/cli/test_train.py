@@ -1,0 +1,253 @@
+import inspect
+import io
+import itertools
+import json
+import math
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from typer.testing import CliRunner
+
+import lcpool.train
+from lcpool.cli.app import app
+from lcpool.cli.progress import LiveProgress
+from lcpool.cli.train import _paper_figure, _print_result, _without_nan
+from lcpool.cli.train import train as train_command
+from lcpool.data import builtin, load_dataset
+from lcpool.train import Model, Protocol, Result, train
+
+SMALL = ("--pool", "topkpool", "--hidden", "8", "--runs", "2", "--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def lcpool_train() -> Callable:
+    return lambda *arguments: CliRunner().invoke(app, ["train", *map(str, arguments)])
+
+
+@pytest.fixture
+def result() -> Result:
+    return train(builtin(num_graphs=40), "nopool", runs=2, epochs=1, hidden=4, device="cpu")
+
+
+def test_ends_with_mean_and_std_under_both_rules(lcpool_train: Callable, tmp_path: Path):
+    done = lcpool_train(*SMALL, "--epochs", 3, "--save", tmp_path / "new" / "model.pt")
+    assert done.exit_code == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if "±" in line]
+    assert [row.split()[1] for row in rows] == ["accuracy", "loss"]
+    assert "2 runs of 3 epochs" in done.stdout
+    assert "2 as one on CPU" in done.stdout
+    assert "the paper" not in done.stdout
+    assert "epoch 1/3 · 2 of 2 runs going" in done.stderr
+    assert "run 1 ended after 3 epochs; chosen by accuracy:" in done.stderr
+    assert not list((tmp_path / "cache" / "checkpoints").iterdir())
+    model = Model.load(tmp_path / "new" / "model.pt")
+    assert len(model.predict(load_dataset("builtin"))) == 600
+
+
+def test_runs_in_several_stacks(lcpool_train: Callable):
+    done = lcpool_train(*SMALL, "--epochs", 1, "--stack", 1)
+    assert "1 of 2 runs going, 1 waiting" not in done.stderr  # The first has ended by then.
+    assert "0 of 2 runs going, 1 waiting" in done.stderr
+    assert "run 1 ended" in done.stderr
+    assert "1 as one" in done.stdout
+
+
+def test_options_default_to_those_of_the_function():
+    command, function = inspect.signature(train_command), inspect.signature(train)
+    for name, parameter in function.parameters.items():
+        if name not in ("dataset", "on_epoch"):
+            assert command.parameters[name].default == parameter.default, name
+    assert set(command.parameters) - set(function.parameters) == {"save", "as_json"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--pool", "nope"], "unknown pooling 'nope'"),
+        (["--pool", "nowhere_at_all:Pool"], "cannot import 'nowhere_at_all:Pool'"),
+        (["--pool", "torch.nn:Bilinear", "--hidden", "8"], "cannot make 'torch.nn:Bilinear'"),
+        (["--conv", "gat"], "unknown conv 'gat'"),
+        (["--ratio", "1.5"], "'ratio'"),
+        (["--split", "none"], "'split' must be"),
+        (["--runs", "0"], "'runs' must be"),
+        (["--epochs", "0"], "'max_epochs' must be"),
+        (["--device", "abacus"], "unknown device 'abacus'"),
+        (["--device", "meta"], "unknown device 'meta'"),
+        (["--device", "cuda:99"], "device 'cuda:99': torch sees"),
+        (["--save", "."], "is a folder"),
+        (["--checkpoints", __file__], "is not a folder"),
+        (["nowhere/at/all"], "neither the name of a dataset nor a path"),
+    ],
+)
+def test_an_error_is_one_line(lcpool_train: Callable, arguments: list[str], message: str):
+    done = lcpool_train(*arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_a_pooling_of_ones_own_from_the_current_folder(
+    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "pool_of_my_own.py").write_text(
+        "from torch_geometric.nn import SAGPooling\nprint('loud')\n"
+        "class Mine(SAGPooling):\n    pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    done = lcpool_train(*SMALL, "--pool", "pool_of_my_own:Mine", "--epochs", 1, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["stack"] == 1
+    assert done.stderr.count("training one run at a time") == 1
+
+
+def test_memory_that_does_not_suffice(lcpool_train: Callable, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nA page of advice.")
+
+    monkeypatch.setattr(lcpool.train, "train", fail)
+    done = lcpool_train()
+    assert done.exit_code == 2
+    assert "--stack" in done.stderr
+
+
+def test_other_errors_are_not_hidden(lcpool_train: Callable, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(lcpool.train, "train", fail)
+    assert isinstance(lcpool_train().exception, RuntimeError)
+
+
+def test_without_a_place_for_checkpoints_it_trains_and_says_so(
+    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "file"))
+    done = lcpool_train(*SMALL, "--epochs", 1)
+    assert done.exit_code == 0, done.stderr
+    assert "an interrupted training will start over" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals and terminals are not POSIX's")
+def test_ctrl_c_and_the_same_command_continues():
+    """The second time with a terminal for stderr, whose live table must not get into the JSON."""
+    command = [sys.executable, "-m", "lcpool.cli", "train", *SMALL, "--epochs", "8", "--json"]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "epoch 1/8" in first.stderr.readline()
+    time.sleep(0.05)  # Into the second epoch, which is finished first.
+    first.send_signal(signal.SIGINT)
+    out, messages = first.communicate(timeout=60)
+    assert first.returncode == 130, messages
+    assert out == ""
+    assert messages.splitlines()[-1].endswith("the same command continues from here.")
+    assert "Traceback" not in messages
+
+    ours, theirs = pty.openpty()
+    second = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True)
+    os.close(theirs)
+    drawn = _read_to_the_end(ours)
+    out, _ = second.communicate(timeout=60)
+    assert second.returncode == 0, drawn
+    assert "continued after epoch" in drawn
+    assert "chosen by" in drawn
+    whole = train("builtin", "topkpool", runs=2, hidden=8, epochs=8, device="cpu").to_dict()
+    assert {**json.loads(out), "seconds": 0} == json.loads(json.dumps({**whole, "seconds": 0}))
+
+
+def _read_to_the_end(terminal: int) -> str:
+    """What a process wrote to its terminal until it ended."""
+    parts = []
+    try:
+        while part := os.read(terminal, 1 << 16):
+            parts.append(part)
+    except OSError:  # Linux's way to say that nobody writes any more.
+        pass
+    os.close(terminal)
+    return b"".join(parts).decode()
+
+
+def test_live_table_and_time_left():
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    progress, left = LiveProgress(3, console), []
+
+    def on_epoch(trainer: lcpool.train.Trainer) -> None:
+        progress(trainer)
+        left.append(progress.epochs_left())
+
+    graphs = builtin(num_graphs=40)
+    train(graphs, "nopool", runs=3, stack=2, epochs=4, patience=9, hidden=4, on_epoch=on_epoch)
+    progress.live.stop()
+    # Two stacks, one after another, and too little patience to end before the last epoch.
+    assert [most for _, most in left] == [7, 6, 5, 4, 3, 2, 1, 0]
+    assert left[3] == (4, 4)
+    assert all(fewest <= most for fewest, most in left)
+    console.print(progress)
+    text = console.file.getvalue()
+    assert "training" in text
+    assert text.count("ended") >= 3
+
+
+def test_patience_bounds_the_time_left():
+    progress, left = LiveProgress(1, Console(file=io.StringIO())), []
+
+    def on_epoch(trainer: lcpool.train.Trainer) -> None:
+        progress(trainer)
+        left.append(progress.epochs_left()[0])
+
+    graphs = builtin(num_graphs=40)
+    train(graphs, "nopool", runs=1, epochs=30, patience=2, hidden=4, lr=0.1, on_epoch=on_epoch)
+    progress.live.stop()
+    assert left[-1] == 0
+    assert all(now >= before - 1 for before, now in itertools.pairwise(left))
+
+
+def test_beside_the_papers_figure(result: Result, capsys: pytest.CaptureFixture[str]):
+    usual = replace(
+        result, dataset="PROTEINS", architecture=replace(result.architecture, hidden=128),
+        protocol=Protocol(split="fresh", seed=7),
+    )  # fmt: skip
+    assert _paper_figure(usual) == (75.0, 2.0)
+    assert _paper_figure(replace(usual, protocol=Protocol(max_epochs=3))) is None
+    assert _paper_figure(replace(usual, architecture=result.architecture)) is None
+    assert _paper_figure(replace(usual, dataset="builtin")) is None
+    _print_result(usual)
+    assert capsys.readouterr().out.count("75.00 ± 2.00 %") == 2
+
+
+def test_a_run_that_diverged(result: Result, capsys: pytest.CaptureFixture[str]):
+    result.runs[1].diverged = 1
+    result.runs[1].curves[0] = (math.nan, math.inf, 0.5)
+    _print_result(result)
+    assert "diverged, and not counted: runs 1" in capsys.readouterr().out
+    found = json.loads(json.dumps(_without_nan(result.to_dict()), allow_nan=False))
+    assert found["runs"][1]["curves"] == [[None, None, 0.5]]
+
+
+def test_the_command_line_alone_is_light():
+    """``--help`` needs neither torch nor what draws progress; the package is imported without."""
+    code = (
+        "import sys, types; package = types.ModuleType('lcpool')\n"
+        f"package.__path__ = {lcpool.__path__!r}; sys.modules['lcpool'] = package\n"
+        "import lcpool.cli.app\n"
+        "print([name for name in ('torch', 'numpy', 'rich.live') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
