@@ -160,6 +160,22 @@ def test_options_equal_pyg():
     torch.testing.assert_close(mincut(x, edges).x, expected[0][0])
 
 
+@pytest.mark.parametrize("cls", [DiffPooling, MinCutPooling])
+def test_assignments_that_underflow_have_finite_gradients(cls):
+    """Logits far apart: float32 probabilities of exactly 0, and clusters that nobody is in."""
+    pool = cls(2, 3)
+    for parameter in pool.parameters():
+        torch.nn.init.constant_(parameter, 0.0)
+    weight = next(p for p in pool.parameters() if p.dim() == 2)
+    torch.nn.init.constant_(weight[0], 1000.0)
+    x = torch.ones(4, 2, requires_grad=True)
+    out = pool(x, torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    assert (out.assignment.value == 0).any()
+    (out.x.sum() + out.edge_attr.sum() + out.loss).backward()
+    assert x.grad.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in pool.parameters())
+
+
 def test_a_convolution_that_knows_no_weights():
     pool = DiffPooling(8, 3, GNN=SAGEConv)
     assert pool(torch.randn(4, 8), torch.tensor([[0], [1]])).x.shape == (3, 8)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
@@ -66,7 +65,8 @@ class DiffPooling(DenseAssignmentPooling):
         link = safe_sqrt(square).to(A.dtype)
         if self.normalized:
             link = safe_div(link, n.square())
-        entropy = -torch.xlogy(S.value, S.value).sum(-1)
+        # PyG's 1e-15 keeps the gradient finite where the softmax has underflown to 0.
+        entropy = -(S.value * (S.value + 1e-15).log()).sum(-1)
         return {"link": link, "entropy": safe_div(graph_sum(entropy, graph), n)}
 
     def __repr__(self) -> str:
