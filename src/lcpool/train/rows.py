@@ -49,7 +49,7 @@ class Rows:
         return max(self.counts)
 
     @cached_property
-    def _table(self) -> Tensor:
+    def table(self) -> Tensor:
         """Counts, first rows, and how far rows move into their bands; one copy to the device."""
         counts = torch.tensor(self.counts)
         first = counts.cumsum(0) - counts
@@ -61,7 +61,7 @@ class Rows:
     @property
     def sizes(self) -> Tensor:
         """The counts, on the device."""
-        return self._table[0]
+        return self.table[0]
 
     @cached_property
     def _places(self) -> Tensor:
@@ -81,13 +81,13 @@ class Rows:
     @cached_property
     def band(self) -> Tensor:
         """The row at each place of the bands, ``[runs · longest]``."""
-        last, first = (self.sizes - 1).unsqueeze(-1), self._table[1].unsqueeze(-1)
+        last, first = (self.sizes - 1).unsqueeze(-1), self.table[1].unsqueeze(-1)
         return (self._places.minimum(last) + first).view(-1)
 
     @cached_property
     def place(self) -> Tensor:
         """The place of each row in the bands, ``[rows]``."""
-        return torch.arange(sum(self.counts), device=self.device) + self._table[2][self.run]
+        return torch.arange(sum(self.counts), device=self.device) + self.table[2][self.run]
 
 
 class Levels:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -127,6 +129,12 @@ class StackedBatchNorm(Stacked):
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
             return x * per_row(scale, rows) + per_row(shift, rows)
+        if (kernels := gpu_kernels()) is not None:
+            running = (self.running_mean, self.running_var)
+            normal: Tensor = kernels.TritonBatchNorm.apply(
+                x, self.weight, self.bias, running, rows, self.eps, self.momentum
+            )
+            return normal
         out, mean, var = BandedBatchNorm.apply(  # type: ignore[no-untyped-call]
             x, self.weight, self.bias, rows, self.eps
         )
@@ -174,6 +182,18 @@ KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
     nn.BatchNorm1d: StackedBatchNorm,
     nn.LayerNorm: StackedLayerNorm,
 }
+
+
+@cache
+def gpu_kernels() -> ModuleType | None:
+    """The Triton kernels, or None where there is no GPU, or no Triton."""
+    if not torch.cuda.is_available():
+        return None
+    try:
+        from lcpool.train import triton_norm
+    except ImportError:
+        return None
+    return triton_norm
 
 
 def per_row(values: Tensor, rows: Rows) -> Tensor:
