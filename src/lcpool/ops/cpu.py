@@ -130,6 +130,21 @@ def most_edges(kept, out_ptr, out, into_ptr, into, onto_ptr, onto):
 
 
 @compiled
+def sort_into(sorted_row, row):
+    """The first entries of ``row``, in order. Most rows are short: numpy's sort is slow there."""
+    if sorted_row.size > 40:
+        sorted_row[:] = row[: sorted_row.size]
+        sorted_row.sort()
+        return
+    for i in range(sorted_row.size):
+        value, j = row[i], i
+        while j > 0 and sorted_row[j - 1] > value:
+            sorted_row[j] = sorted_row[j - 1]
+            j -= 1
+        sorted_row[j] = value
+
+
+@compiled
 def search_rows(start, stop, kept, graph, self_loops, store):
     """Rows ``start`` to ``stop`` of A': their lengths, their columns in order, and their sum.
 
@@ -172,9 +187,7 @@ def search_rows(start, stop, kept, graph, self_loops, store):
                 grown = np.empty(2 * (count + length), np.int32)
                 grown[:count] = found[:count]
                 found = grown
-            columns = found[count : count + length]
-            columns[:] = row[:length]
-            columns.sort()
+            sort_into(found[count : count + length], row)
         count += length
     return lengths, found, count
 
