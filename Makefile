@@ -8,7 +8,7 @@ READY := .venv/.ready
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
-demo: $(READY)  ## pool a built-in graph with every operator
+demo: $(READY)  ## train several poolings on the built-in dataset and rank them
 	$(BIN)/lcpool demo
 
 test: lint types unit wheel  ## everything CI runs

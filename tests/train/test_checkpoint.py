@@ -17,14 +17,24 @@ import pytest
 import torch
 
 from lcpool.data import builtin
-from lcpool.train import RULES, Trainer, checkpoint, train
+from lcpool.train import RULES, Run, Trainer, checkpoint, train
 from lcpool.train.checkpoint import Checkpoint, interrupt_later, write_atomically
 
 GRAPHS = builtin(num_graphs=40)
-# Three runs, of which two leave the stack on the way.
-OPTIONS = {"pool": "nopool", "runs": 3, "hidden": 8, "epochs": 6, "patience": 2, "lr": 0.01,
-           "batch_size": 16, "split": "fresh", "seed": 2, "device": "cpu"}  # fmt: skip
-LENGTHS = [6, 4, 3]
+OPTIONS = {"pool": "nopool", "runs": 3, "hidden": 8, "epochs": 6, "patience": 3, "lr": 0.01,
+           "batch_size": 16, "split": "fresh", "device": "cpu"}  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def leaving():
+    """Three runs leave the stack after 6, 4 and 2 epochs, whatever their figures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Run,
+            "ended",
+            lambda run, protocol: run.epochs >= min((6, 4, 2)[run.number], protocol.max_epochs),
+        )
+        yield
 
 
 class BrokenOffError(Exception):
@@ -88,9 +98,9 @@ def assert_equal(tensors, others):
 
 
 @pytest.fixture(scope="module")
-def undisturbed():
+def undisturbed(leaving):
     outcome = training()
-    assert [run.epochs for run in outcome.runs] == LENGTHS
+    assert [run.epochs for run in outcome.runs] == [6, 4, 2]
     return outcome
 
 
@@ -144,30 +154,32 @@ def test_poolings_continue_too(pool, tmp_path):
 
 
 @pytest.mark.usefixtures("every_epoch")
-def test_a_diverged_run_stays_diverged(tmp_path):
-    def training_with_nan(stop):
-        def on_epoch(trainer):
-            if trainer.epoch == 1 and stop:
-                with torch.no_grad():
-                    trainer.stack.tensors()["pre.0.weight"][1] = torch.nan
-            if trainer.epoch == stop:
-                raise BrokenOffError
+def test_a_diverged_run_stays_diverged(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Run, "ended", lambda run, protocol: run.diverged is not None or run.epochs == 4
+    )
 
-        return train(GRAPHS, **OPTIONS | {"epochs": 4}, checkpoints=tmp_path, on_epoch=on_epoch)
+    def spoil_run_1(trainer):
+        if trainer.epoch == 1:
+            with torch.no_grad():
+                trainer.stack.tensors()["pre.0.weight"][1] = torch.nan
+        if trainer.epoch == 2:
+            raise BrokenOffError
 
     with pytest.raises(BrokenOffError):
-        training_with_nan(stop=2)
-    runs = training_with_nan(stop=None).runs
-    assert [run.diverged for run in runs] == [None, 2, None]
-    assert [run.epochs for run in runs] == [4, 2, 3]
+        train(GRAPHS, **OPTIONS, checkpoints=tmp_path, on_epoch=spoil_run_1)
+    continued = training(tmp_path)
+    assert continued.epochs == [3, 4]
+    assert [run.diverged for run in continued.runs] == [None, 2, None]
+    assert [run.epochs for run in continued.runs] == [4, 2, 4]
 
 
 @pytest.mark.usefixtures("every_epoch")
 def test_of_several_stacks_only_what_is_missing_is_trained(tmp_path, undisturbed):
-    """Runs 0 and 1 are a stack of 6 epochs, run 2 a training of 3 of its own."""
+    """Runs 0 and 1 are a stack of 6 epochs, run 2 a training of 2 of its own."""
     break_off(tmp_path, after=6 + 1, stack=2)
     continued = training(tmp_path, stack=2)
-    assert continued.epochs == [2, 3]
+    assert continued.epochs == [2]
     assert continued.runs == undisturbed.runs
     assert_equal(continued.model, undisturbed.model)
     assert list(tmp_path.iterdir()) == []
@@ -274,7 +286,7 @@ def test_a_checkpoint_of_another_format_is_none(state, tmp_path):
 @pytest.mark.parametrize("other", [
     {"pool": "topkpool"}, {"backbone": "plain"}, {"conv": "graphconv"}, {"hidden": 4},
     {"norm": "layer"}, {"poolings": 2}, {"lr": 0.02}, {"batch_size": 24}, {"split": "shared"},
-    {"seed": 1}, {"patience": 3}, {"runs": 2}, {"stack": 2},
+    {"seed": 1}, {"patience": 5}, {"runs": 2}, {"stack": 2},
 ])  # fmt: skip
 def test_another_configuration_does_not_take_the_checkpoint(other, tmp_path):
     break_off(tmp_path, after=1)
@@ -409,9 +421,10 @@ def test_a_thread_of_its_own_can_train():
 CHILD = """
 import json, os, signal, sys
 from lcpool.data import builtin
-from lcpool.train import Trainer, checkpoint, train
+from lcpool.train import Run, Trainer, checkpoint, train
 
 graphs, options = builtin(num_graphs=40), json.loads(sys.argv[1])
+Run.ended = lambda run, protocol: run.epochs >= (6, 4, 2)[run.number]
 evaluate = Trainer._evaluate
 
 def press_ctrl_c(trainer, indices):

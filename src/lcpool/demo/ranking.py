@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import fmean
 
+import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -36,13 +37,13 @@ def show_ranking() -> None:
         f"which hubs are neighbours. Hierarchical GCN, {HIDDEN} channels, {EPOCHS} epochs,\n"
         f"{RUNS} runs, each with a split of its own."
     )
-    with show_progress(Console(stderr=True)) as begin:
+    with show_progress(Console(stderr=True)) as begin, one_thread():
         results = [train_one(graphs, pool, begin(pool)) for pool in POOLINGS]
     console.print(ranking(results))
     console.print(
         f"Took {time.perf_counter() - started:.0f} s. The built-in set was made to show what "
-        "keeping connections is\nworth: it is no evidence about other data, and with "
-        f"{RUNS} runs a few points are noise.\nAn experiment of the paper's: "
+        "keeping connections is\nworth. It is no evidence about other data, and with "
+        f"{RUNS} runs a few points are\nnoise. An experiment of the paper's: "
         "lcpool train PROTEINS --pool lcpool"
     )
 
@@ -53,6 +54,21 @@ def train_one(graphs: GraphSet, pool: str, on_epoch: OnEpoch) -> Result:
         graphs, pool, runs=RUNS, epochs=EPOCHS, hidden=HIDDEN, lr=LR, split="fresh", device="cpu",
         on_epoch=on_epoch,
     )  # fmt: skip
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute without helper threads while inside.
+
+    Networks this small gain little from them, and on a busy machine, where threads wait for each
+    other, they take several times as long.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def ranking(results: list[Result]) -> Table:

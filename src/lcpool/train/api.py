@@ -139,10 +139,11 @@ def train_to_the_end(
     with interrupt_later() as interrupted:
         while not trainer.ended:
             trainer.train_epoch()
-            checkpoint.save(trainer.state, now=interrupted())
+            stop = interrupted()  # asked once: a later Ctrl-C waits for the next epoch to be saved
+            checkpoint.save(trainer.state, now=stop or trainer.ended)
             if on_epoch is not None:
                 on_epoch(trainer)
-            if interrupted():
+            if stop:
                 raise KeyboardInterrupt
     trainer.test()
 
@@ -212,6 +213,7 @@ def best_model(graphs: GraphSet, architecture: Architecture, trainers: list[Trai
 
 def _checkpoint(trainer: Trainer, architecture: Architecture, folder: Path | None) -> Checkpoint:
     identity = {
+        "format": 1,
         "dataset": trainer.graphs.name,
         "graphs": len(trainer.graphs),
         "nodes": trainer.graphs.x.size(0),
