@@ -1,15 +1,18 @@
 """PyG's convolutions, in fewer steps.
 
-The parameters, their names and the results are PyG's. After DiffPool and MinCut every graph has k
-nodes and all k² weighted edges: a message an edge would cost k² rows of features, and a batched
-product of the k × k weights with k rows gives the same. PyG's GCN rewrites the edges to add
+The parameters, their names and the results are PyG's. PyG's GCN rewrites the edges to add
 self-loops, for which a GPU must be waited for; here a node's own term is added beside the sum.
+
+After DiffPool and MinCut every graph has k nodes and all k² weighted edges: a message an edge would
+cost k² rows of features, and a batched product of the k × k weights with k rows gives the same as
+PyG's dense convolutions, which are what follows these poolings in PyG.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.nn import GCNConv, GraphConv
 
@@ -51,13 +54,18 @@ def gcn_sparse(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Ten
 
 
 def gcn_complete(x: Tensor, A: Tensor) -> Tensor:
-    """D^(-1/2) A D^(-1/2) X for graphs that have all edges, self-loops included."""
-    root = inverse_root(A.sum(1))
+    """D^(-1/2) Â D^(-1/2) X as in PyG's ``DenseGCNConv``: Â is A with ones on the diagonal.
+
+    No degree counts less than 1, so that a cluster nobody is in has finite gradients.
+    """
+    eye = torch.eye(A.size(-1), dtype=A.dtype, device=A.device)
+    A = A * (1 - eye) + eye
+    root = A.sum(1).clamp(min=1).rsqrt()
     return aggregate(root.unsqueeze(-1) * A * root.unsqueeze(1), x)
 
 
 def inverse_root(degree: Tensor) -> Tensor:
-    """d^(-1/2), and 0 with gradient 0 where d is not positive: an unused cluster has no degree."""
+    """d^(-1/2), and 0 with gradient 0 where d is not positive."""
     positive = degree > 0
     return degree.where(positive, 1.0).rsqrt().where(positive, 0.0)
 
