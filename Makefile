@@ -21,8 +21,9 @@ lint: $(READY)  ## style, and the order of the rooms
 types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
+# One thread each: the workers share the cores already.
 unit: $(READY)  ## the tests, and the examples in docstrings
-	$(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 # The wheel alone, away from the sources: what `pip install lcpool` gives.
 wheel: $(READY)  ## a built wheel installs and imports

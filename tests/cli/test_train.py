@@ -68,11 +68,25 @@ def test_runs_in_several_stacks(lcpool_train: Callable):
     assert "1 as one" in done.stdout
 
 
+def test_a_ratio_is_what_was_written(lcpool_train: Callable):
+    done = lcpool_train(*SMALL, "--epochs", 1, "--ratio", "2", "--json")
+    assert json.loads(done.stdout)["architecture"]["options"]["ratio"] == 2
+    assert "write a share as 0.5" in lcpool_train(*SMALL, "--ratio", "half").stderr
+
+
+def test_a_pooling_that_is_called_otherwise_is_refused_in_one_line(lcpool_train: Callable):
+    done = lcpool_train(*SMALL, "--pool", "torch_geometric.nn:EdgePooling")
+    assert done.exit_code == 2
+    assert "is called as pool(x, edge_index, edge_attr, batch)" in done.stderr
+
+
 def test_options_default_to_those_of_the_function():
     command, function = inspect.signature(train_command), inspect.signature(train)
     for name, parameter in function.parameters.items():
         if name not in ("dataset", "on_epoch"):
-            assert command.parameters[name].default == parameter.default, name
+            default = command.parameters[name].default
+            # The ratio is read as it is written: 1 is a number of nodes, 1.0 a share.
+            assert (float(default) if name == "ratio" else default) == parameter.default, name
     assert set(command.parameters) - set(function.parameters) == {"save", "as_json"}
 
 

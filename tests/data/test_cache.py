@@ -1,6 +1,6 @@
 import errno
 import os
-import time
+import struct
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -84,8 +84,9 @@ def test_two_sets_of_one_name_do_not_mix(write_tu: Callable, tmp_path: Path):
 
 
 def flip_a_byte(content: bytes) -> bytes:
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    """In the middle of a number, not in the padding between two."""
+    at = content.index(struct.pack("<f", 3.25)) + 1
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
 
 
 @pytest.mark.parametrize(
@@ -174,18 +175,13 @@ def test_the_cache_lies_where_the_platform_keeps_caches(
 
 
 @pytest.mark.parametrize("name", ["PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2"])
-def test_the_second_load_of_a_real_set_takes_under_a_second(
+def test_the_second_load_of_a_real_set_reads_no_text(
     real: Callable, real_graphs: Callable, name: str, monkeypatch: pytest.MonkeyPatch
 ):
     path, graphs = real(name), real_graphs(name)
     monkeypatch.setattr(cache, "read_tu", lambda _: graphs)
     load_dataset(path)
-    # The least of three, because a busy machine says nothing about the code.
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        again = load_dataset(path)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 1
+    monkeypatch.setattr(cache, "read_tu", None)
+    again = load_dataset(path)
     assert again is not graphs
     assert_same(graphs, again)

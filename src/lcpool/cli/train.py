@@ -38,7 +38,9 @@ def train(
     ] = "lcpool",
     backbone: Annotated[str, network(help="hierarchical or plain.")] = "hierarchical",
     conv: Annotated[str, network(help="gcn or graphconv.")] = "gcn",
-    ratio: Annotated[float, network(help="Share of the nodes that is kept.")] = 0.5,
+    ratio: Annotated[
+        str, network(help="Share of the nodes that is kept, as 0.5, or their number, as 10.")
+    ] = "0.5",
     hidden: Annotated[int, network(help="Width.")] = 128,
     norm: Annotated[str, network(help="batch, layer or none.")] = "batch",
     poolings: Annotated[int, network(help="How many times to pool.")] = 1,
@@ -91,23 +93,32 @@ def train(
         if save is not None:
             _check_file(save)
         if ":" in pool:
-            _check_own_pooling(pool, hidden, ratio)
+            _check_own_pooling(pool, hidden, _number(ratio))
         with show_progress(runs) as progress:
             result = train_network(
                 dataset, pool, backbone, conv, runs,
-                ratio=ratio, hidden=hidden, norm=norm, poolings=poolings,
+                ratio=_number(ratio), hidden=hidden, norm=norm, poolings=poolings,
                 score_channels=score_channels, self_loops=self_loops, rescale=rescale,
                 epochs=epochs, patience=patience, lr=lr, batch_size=batch_size,
                 split=split, seed=seed, device=device, stack=stack,
                 checkpoints=_checkpoint_folder(checkpoints), root=root, on_epoch=progress,
             )  # fmt: skip
-        if save is not None:
-            result.model.save(save)
-            say(f"the model is in {save}")
     if as_json:
         typer.echo(json.dumps(_without_nan(result.to_dict()), allow_nan=False))
     else:
         _print_result(result)
+    if save is not None:
+        with one_line_errors(STOPPED):
+            result.model.save(save)
+            say(f"the model is in {save}")
+
+
+def _number(ratio: str) -> float:
+    """``ratio`` as it was written: 1 is a number of nodes, 1.0 a share."""
+    try:
+        return int(ratio) if ratio.lstrip("+-").isdigit() else float(ratio)
+    except ValueError:
+        raise ValueError(f"--ratio {ratio}: write a share as 0.5, or a number as 10.") from None
 
 
 def _check_device(name: str) -> None:
@@ -134,14 +145,28 @@ def _check_file(path: Path) -> None:
 
 
 def _check_own_pooling(name: str, hidden: int, ratio: float) -> None:
-    """Import and make a pooling of the user's own once, before any data is read."""
+    """Import, make and call a pooling of the user's own once, before any data is read."""
+    import torch
+
     from lcpool.models import PoolingOptions, make_pooling
 
     sys.path.append("")  # The current folder, which a console script leaves out.
     try:
-        make_pooling(name, hidden, 1, PoolingOptions(ratio))
+        layer = make_pooling(name, hidden, 1, PoolingOptions(ratio))
     except TypeError as error:
         raise ValueError(f"cannot make '{name}' for {hidden} channels: {error}") from error
+    assert layer is not None
+    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    try:
+        out = layer(torch.randn(4, hidden), edges, None, torch.tensor([0, 0, 1, 1]))
+        _, _, _, batch = out[:4]
+        batch.unique()
+    except Exception as error:
+        raise ValueError(
+            f"'{name}' is called as pool(x, edge_index, edge_attr, batch) and must return "
+            f"x, edge_index, edge_attr, batch and what else it likes; it gave "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _checkpoint_folder(named: Path | None) -> Path | None:

@@ -244,7 +244,10 @@ def _gather(name: str, graphs: list[Data], key: str, counts: Tensor) -> Tensor |
                 f"{name}: '{key}' of graph {g} must have shape {list(shape)}, "
                 f"not {list(part.shape)}."
             )
-    return torch.cat(parts).float()
+    rows = torch.cat(parts).float()
+    if not rows.isfinite().all():
+        raise DatasetError(f"{name}: '{key}' holds NaN or infinite numbers; clean them first.")
+    return rows
 
 
 def _gather_edges(name: str, graphs: list[Data]) -> tuple[Tensor, Tensor]:

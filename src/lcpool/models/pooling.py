@@ -78,6 +78,10 @@ def pooling_name(name: str) -> str:
     >>> pooling_name("LCPool-star")
     'lcpool*'
     """
+    if not isinstance(name, str):
+        raise TypeError(
+            f"'pool' must be a name ({', '.join(POOLINGS)}) or 'module:Class', not {name!r}."
+        )
     short = ALIASES.get(name.lower(), name.lower())
     if short in POOLINGS:
         return short

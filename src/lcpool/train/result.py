@@ -124,7 +124,7 @@ class Result:
     def std(self, rule: str = "accuracy") -> float:
         """Standard deviation over runs, in percentage points (n − 1); 0 for a single run."""
         values = self.accuracies(rule)
-        return float(values.std()) if len(values) > 1 else 0.0
+        return float(values.std(correction=min(1, len(values) - 1)))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the network, as plain values."""
