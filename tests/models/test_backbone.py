@@ -131,7 +131,7 @@ def test_a_path_that_does_not_import(own):
 
 
 def test_a_class_that_makes_no_module():
-    with pytest.raises(TypeError, match="must make a torch"):
+    with pytest.raises(TypeError, match="must be a class of torch"):
         network(pool="fractions:Fraction")
 
 

@@ -151,7 +151,6 @@ def test_on_epoch_sees_every_epoch_of_every_stack():
         pytest.param(
             {"hidden": 0},
             "'hidden'",
-            marks=pytest.mark.xfail(strict=True, reason="a width of 0 breaks inside of torch"),
         ),
     ],
 )
@@ -187,7 +186,6 @@ def test_graphs_that_cannot_be_trained_on(graphs, words):
         train(graphs, "nopool", **QUICK)
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="json does not write numpy's integers")
 @pytest.mark.parametrize("option", ["seed", "hidden", "epochs"])
 def test_numbers_may_be_numpys(option):
     """``for seed in np.arange(3)`` is how people write it."""

@@ -259,7 +259,6 @@ def test_what_a_file_would_execute_is_refused(tmp_path):
         Model.load(path)
 
 
-@pytest.mark.xfail(strict=True, reason="the pooling a file names is called before it is looked at")
 def test_a_file_cannot_call_any_function_as_its_pooling(tmp_path, capsys):
     path = tmp_path / "model.pt"
     untrained().save(path)

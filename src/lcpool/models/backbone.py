@@ -50,8 +50,9 @@ class Architecture:
         ):
             if value not in known:
                 raise ValueError(f"unknown {name} '{value}': choose one of {', '.join(known)}.")
-        if self.poolings < 1:
-            raise ValueError(f"'poolings' must be at least 1, not {self.poolings}.")
+        for name in ("poolings", "hidden"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"'{name}' must be at least 1, not {getattr(self, name)}.")
         object.__setattr__(self, "pool", pooling_name(self.pool))
 
     def to_dict(self) -> dict[str, Any]:

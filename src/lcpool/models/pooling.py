@@ -110,11 +110,10 @@ def make_pooling(
         make = POOLINGS[name]
         return None if make is None else make(channels, max(num_clusters, 1), options)
     cls = import_class(name)
+    if not (inspect.isclass(cls) and issubclass(cls, nn.Module)):
+        raise TypeError(f"'{name}' must be a class of torch.nn.Module, not {cls!r}.")
     takes_ratio = "ratio" in inspect.signature(cls).parameters
-    layer = cls(channels, ratio=options.ratio) if takes_ratio else cls(channels)
-    if not isinstance(layer, nn.Module):
-        raise TypeError(f"'{name}' must make a torch.nn.Module, not {type(layer).__name__}.")
-    return layer
+    return cls(channels, ratio=options.ratio) if takes_ratio else cls(channels)
 
 
 def import_class(path: str) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -211,12 +212,20 @@ def best_model(graphs: GraphSet, architecture: Architecture, trainers: list[Trai
     return Model(network.to(graphs.x.device), graphs.classes, mean_nodes, graphs.name)
 
 
+def fingerprint(graphs: GraphSet) -> str:
+    """A digest of what is in the graphs, not only of how many there are."""
+    digest = hashlib.sha256()
+    for column in (graphs.x, graphs.edge_index, graphs.node_ptr, graphs.edge_ptr, graphs.y):
+        digest.update(str(tuple(column.shape)).encode())
+        digest.update(column.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
 def _checkpoint(trainer: Trainer, architecture: Architecture, folder: Path | None) -> Checkpoint:
     identity = {
         "format": 1,
         "dataset": trainer.graphs.name,
-        "graphs": len(trainer.graphs),
-        "nodes": trainer.graphs.x.size(0),
+        "graphs": fingerprint(trainer.graphs) if folder is not None else "",
         "architecture": architecture.to_dict(),
         "protocol": asdict(trainer.protocol),
         "runs": [run.number for run in trainer.runs],

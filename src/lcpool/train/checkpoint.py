@@ -9,6 +9,7 @@ import signal
 import tempfile
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ class Checkpoint:
     """
 
     def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
-        text = json.dumps(identity, sort_keys=True)
+        text = json.dumps(identity, sort_keys=True, default=int)  # numpy's integers too
         name = f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.ckpt"
         self.path = None if folder is None else Path(folder) / name
         self.written = time.monotonic()
@@ -40,10 +41,13 @@ class Checkpoint:
         if self.path is None or not self.path.exists():
             return None
         try:
-            state: dict[str, Any] = torch.load(self.path, map_location=device, weights_only=True)
+            with zipfile.ZipFile(self.path) as archive:
+                if archive.testzip() is not None:  # torch itself does not look at the checksums
+                    return None
+            state = torch.load(self.path, map_location=device, weights_only=True)
         except Exception:  # A file that cannot be read is no checkpoint; the training starts over.
             return None
-        return state
+        return state if isinstance(state, dict) and "runs" in state else None
 
     def save(self, state: Callable[[], dict[str, Any]], now: bool = False) -> None:
         """Write ``state()`` if the last writing is long ago, or ``now``."""
