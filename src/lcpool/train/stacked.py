@@ -129,7 +129,7 @@ class StackedBatchNorm(Stacked):
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
             return x * per_row(scale, rows) + per_row(shift, rows)
-        if (kernels := gpu_kernels()) is not None:
+        if x.is_cuda and (kernels := gpu_kernels()) is not None:
             running = (self.running_mean, self.running_var)
             normal: Tensor = kernels.TritonBatchNorm.apply(
                 x, self.weight, self.bias, running, rows, self.eps, self.momentum
@@ -186,9 +186,7 @@ KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
 
 @cache
 def gpu_kernels() -> ModuleType | None:
-    """The Triton kernels, or None where there is no GPU, or no Triton."""
-    if not torch.cuda.is_available():
-        return None
+    """The Triton kernels, or None where Triton is not installed."""
     try:
         from lcpool.train import triton_norm
     except ImportError:
