@@ -1,5 +1,32 @@
+import importlib.util
+import os
+
+import pytest
+import torch
 from hypothesis import settings
+
+from lcpool.ops import kernels
 
 # A deadline would be a wall-clock assertion: the first example of a test compiles kernels.
 settings.register_profile("lcpool", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("lcpool")
+
+if not torch.cuda.is_available():  # Triton's interpreter runs kernels for a GPU on a CPU.
+    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined
+
+
+@pytest.fixture(params=["numba", "triton", "torch"])
+def backend(request, monkeypatch):
+    """An operation compiled for a CPU, compiled for a GPU (interpreted), and in plain torch."""
+    name = request.param
+    if name != "torch" and importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+    if name == "triton":
+        if torch.cuda.is_available():
+            pytest.skip("tests/test_cuda.py runs the kernels themselves")
+        from lcpool.ops import gpu
+
+        monkeypatch.setattr(kernels, "cpu_kernels", lambda: gpu)
+    elif name == "torch":
+        monkeypatch.setattr(kernels, "cpu_kernels", lambda: None)
+    return name

@@ -11,7 +11,7 @@ from operators import ALL, make
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import lcpool
-from lcpool.ops import connect
+from lcpool.ops import kernels
 
 
 def test_public_names():
@@ -44,7 +44,7 @@ class NoSparse(TorchDispatchMode):
 @pytest.mark.parametrize("name", ALL)
 def test_no_torch_sparse_even_without_kernels(name, monkeypatch):
     """The path a GPU takes: ``torch.sparse`` products fault there."""
-    monkeypatch.setattr(connect, "cpu_kernels", lambda: None)
+    monkeypatch.setattr(kernels, "cpu_kernels", lambda: None)
     x = torch.randn(4, 8, dtype=torch.float64, requires_grad=True)
     edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
     with NoSparse():
@@ -53,14 +53,25 @@ def test_no_torch_sparse_even_without_kernels(name, monkeypatch):
         out.lift()
 
 
+BATCHES = [None, [0] * 40 + [1] + [3] * 59, [2, 0, 1] * 30 + [0] * 10]
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=["one graph", "sorted, with a gap", "unsorted"])
 @pytest.mark.parametrize("name", ALL)
-def test_results_without_numba_are_the_same(name, monkeypatch):
-    x = torch.randn(6, 8, dtype=torch.float64)
-    edges = torch.randint(0, 6, (2, 9))
-    here = make(name)(x, edges)
-    monkeypatch.setattr(connect, "cpu_kernels", lambda: None)
-    there = make(name)(x, edges)
-    assert all(a is b or torch.equal(a, b) for a, b in zip(here, there, strict=True))
+def test_all_backends_give_the_same(name, batch, backend, monkeypatch):
+    torch.manual_seed(0)
+    graph = None if batch is None else torch.tensor(batch)
+    x = torch.randn(100, 8, dtype=torch.float64)
+    edges = torch.randint(0, 100, (2, 250))
+    if graph is not None:
+        edges = edges[:, graph[edges[0]] == graph[edges[1]]]
+    here = make(name)(x, edges, batch=graph)
+    monkeypatch.setattr(kernels, "cpu_kernels", lambda: None)
+    there = make(name)(x, edges, batch=graph)
+    for ours, plain in zip(here, there, strict=True):
+        assert (ours is None) == (plain is None)
+        if ours is not None:
+            torch.testing.assert_close(ours, plain, msg=lambda text: f"{backend}: {text}")
 
 
 def test_kernels_work_where_nothing_can_be_cached():
@@ -68,7 +79,7 @@ def test_kernels_work_where_nothing_can_be_cached():
     code = (
         "import numba.core.caching as c; c.CacheImpl._locator_classes = []\n"
         "import torch, lcpool\n"
-        "from lcpool.ops.connect import cpu_kernels\n"
+        "from lcpool.ops.kernels import cpu_kernels\n"
         "out = lcpool.LCPooling(4)(torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]]))\n"
         "print(cpu_kernels() is not None, out.edge_index.shape[0])"
     )
@@ -78,7 +89,8 @@ def test_kernels_work_where_nothing_can_be_cached():
 
 def test_the_kernel_is_an_operator_that_torch_knows():
     pytest.importorskip("numba")
-    kernel = connect.cpu_kernels().connect_clusters
+    from lcpool.ops.cpu.connect import search_clusters as kernel
+
     path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     torch.library.opcheck(kernel, (path, torch.tensor([0, 2]), 3, True, 100))
 

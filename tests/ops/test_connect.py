@@ -3,7 +3,7 @@ import tracemalloc
 import pytest
 import torch
 from graphs import Example, dense, edges_of, graphs
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile
 
@@ -11,17 +11,6 @@ from lcpool import Assignment, assignment_connect, cluster_connect
 from lcpool.ops import connect, product
 from lcpool.ops.assignment import clusters, selection
 from lcpool.ops.checks import Checks
-
-PATHS = ["numba", "torch"]
-
-
-@pytest.fixture(params=PATHS)
-def path(request, monkeypatch):
-    """Both implementations: the compiled kernel and plain torch."""
-    if request.param == "numba":
-        pytest.importorskip("numba")
-    else:
-        monkeypatch.setattr(connect, "cpu_kernels", lambda: None)
 
 
 def by_torch(example: Example, perm, self_loops=True):
@@ -43,6 +32,8 @@ def random_assignment(example: Example, generator_offset: int = 0) -> Assignment
     return Assignment(node, cluster, value, example.num_nodes, example.num_nodes)
 
 
+@pytest.mark.usefixtures("backend")
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graphs(), st.booleans())
 def test_lemma_5(example: Example, self_loops):
     perm = example.perm()
@@ -153,7 +144,7 @@ def star(leaves):
     return torch.cat([spokes, spokes.flip(0)], dim=1)
 
 
-@pytest.mark.usefixtures("path")
+@pytest.mark.usefixtures("backend")
 def test_a_graph_with_too_many_edges_is_refused_with_the_count(monkeypatch):
     monkeypatch.setattr(product, "MAX_MEETINGS", 50)
     perm = torch.arange(21)
@@ -164,8 +155,8 @@ def test_a_graph_with_too_many_edges_is_refused_with_the_count(monkeypatch):
         cluster_connect(star(20), perm, 21, self_loops=False, max_edges=1)
 
 
-@pytest.mark.usefixtures("path")
-def test_nothing_is_stored_for_a_graph_that_is_refused(monkeypatch):
+@pytest.mark.parametrize("backend", ["numba", "torch"], indirect=True)
+def test_nothing_is_stored_for_a_graph_that_is_refused(backend, monkeypatch):
     """A star of 3000 leaves becomes 9 M edges, 144 MB. Refusing it takes a small part of that."""
     monkeypatch.setattr(product, "MAX_MEETINGS", 2**16)
     tracemalloc.start()
@@ -191,7 +182,7 @@ def test_edge_weights_and_assignments_are_checked():
 
 
 def test_threads_do_not_change_the_result(monkeypatch):
-    cpu = pytest.importorskip("lcpool.ops.cpu")
+    cpu = pytest.importorskip("lcpool.ops.cpu.connect")
     generator = torch.Generator().manual_seed(0)
     edge_index = torch.randint(0, 500, (2, 1500), generator=generator)
     perm = torch.randperm(500, generator=generator)[:250]
@@ -203,7 +194,7 @@ def test_threads_do_not_change_the_result(monkeypatch):
         cluster_connect(edge_index, perm, 500, max_edges=alone.size(1) - 1)
 
 
-@pytest.mark.usefixtures("path")
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("num_nodes", [0, 1, 5])
 def test_no_edges_and_nothing_kept(num_nodes):
     none = torch.empty(2, 0, dtype=torch.long)
@@ -212,7 +203,7 @@ def test_no_edges_and_nothing_kept(num_nodes):
     assert cluster_connect(star(4), nobody, 5).shape == (2, 0)
 
 
-@pytest.mark.usefixtures("path")
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize(
     ("edges", "perm", "error", "words"),
     [

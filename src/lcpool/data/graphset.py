@@ -11,6 +11,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from lcpool.ops.checks import Trust
+from lcpool.ops.edges import Edges
+from lcpool.ops.graph import Graph
+from lcpool.ops.sizes import Sizes, owners, pointers, send
+
 # Nodes with more neighbours than this share the last degree feature: hubs of social networks have
 # thousands, and a column for each would hold almost nothing.
 MAX_DEGREE = 127
@@ -24,22 +29,67 @@ class GraphBatch(NamedTuple):
     """Some graphs of a :class:`GraphSet` as one disjoint union, as PyG batches them.
 
     Items:
-        x: node features.
-        edge_index: source and target of each edge, numbered within the batch.
+        graph: features, edges, the graph of each node, and what the host knows of their sizes.
         edge_attr: edge features, or None.
-        batch: the graph of each node, sorted.
-        batch_size: the number of graphs, empty ones included.
         y: the class of each graph.
-        node_counts: the number of nodes of each graph, on the host.
     """
 
-    x: Tensor
-    edge_index: Tensor
+    graph: Graph
     edge_attr: Tensor | None
-    batch: Tensor
-    batch_size: int
     y: Tensor
-    node_counts: Tensor
+
+    @property
+    def x(self) -> Tensor:
+        """Node features."""
+        return self.graph.x
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Source and target of each edge, numbered within the batch."""
+        return self.graph.edge_index
+
+    @property
+    def batch(self) -> Tensor:
+        """The graph of each node, sorted."""
+        return self.graph.batch_vector()
+
+    @property
+    def batch_size(self) -> int:
+        """The number of graphs, empty ones included."""
+        return self.graph.batch_size
+
+    @property
+    def node_counts(self) -> Tensor:
+        """The number of nodes of each graph, on the host."""
+        assert self.graph.sizes is not None
+        return self.graph.sizes.counts
+
+
+class Spans(NamedTuple):
+    """Where graphs have their rows: graph g has ``counts[g]`` of them, from ``start[g]`` on."""
+
+    start: Tensor
+    counts: Tensor
+
+    @classmethod
+    def of(cls, ptr: Tensor) -> Spans:
+        """Graphs whose rows follow each other."""
+        ptr = ptr.cpu()
+        return cls(ptr[:-1], ptr.diff())
+
+    def pick(self, index: Tensor) -> Spans:
+        """The graphs ``index``, in that order."""
+        return Spans(self.start[index], self.counts[index])
+
+    @property
+    def ptr(self) -> Tensor:
+        """Where each graph would begin if these were all, and the end of the last."""
+        return pointers(self.counts)
+
+    @property
+    def shift(self) -> Tensor:
+        """How far a graph's rows are from where they would be if these were all."""
+        return self.start - self.ptr[:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +166,37 @@ class GraphSet:
         return len(self.classes)
 
     @cached_property
-    def node_counts(self) -> Tensor:
-        """The number of nodes of each graph, on the host whatever the device."""
-        return self.node_ptr.diff().cpu()
+    def nodes(self) -> Spans:
+        """Where the nodes of each graph stand, on the host whatever the device."""
+        return Spans.of(self.node_ptr)
 
     @cached_property
+    def edges(self) -> Spans:
+        """Where the edges of each graph stand, on the host whatever the device."""
+        return Spans.of(self.edge_ptr)
+
+    @property
+    def node_counts(self) -> Tensor:
+        """The number of nodes of each graph, on the host."""
+        return self.nodes.counts
+
+    @property
     def edge_counts(self) -> Tensor:
-        """The number of edges of each graph, on the host whatever the device."""
-        return self.edge_ptr.diff().cpu()
+        """The number of edges of each graph, on the host."""
+        return self.edges.counts
+
+    @cached_property
+    def undirected(self) -> bool:
+        """Whether every edge stands in both directions, equally often."""
+        source, target = self.edge_index
+        size = self.x.size(0)
+        there, back = (source * size + target).sort()[0], (target * size + source).sort()[0]
+        return torch.equal(there, back)
+
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether the edges are sorted by source."""
+        return bool((self.edge_index[0].diff() >= 0).all())
 
     def to(self, device: torch.device | str) -> GraphSet:
         """The same graphs with their columns on ``device``."""
@@ -142,21 +215,28 @@ class GraphSet:
             index: numbers of graphs, ``[batch_size]``, int64, on the host. May repeat.
         """
         self._check_graphs(index)
-        node_counts, edge_counts = self.node_counts[index], self.edge_counts[index]
-        # Only a copy from pinned memory does not hold up the host.
-        picked = index.pin_memory() if self.x.is_cuda else index
-        picked = picked.to(self.x.device, non_blocking=True)
-        batch, nodes, shift = _rows(self.node_ptr, picked, int(node_counts.sum()))
-        graph, edges, _ = _rows(self.edge_ptr, picked, int(edge_counts.sum()))
-        return GraphBatch(
-            x=self.x[nodes],
-            edge_index=self.edge_index[:, edges] - shift[graph],
-            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
-            batch=batch,
-            batch_size=index.numel(),
-            y=self.y[picked],
-            node_counts=node_counts,
+        nodes, edges = self.nodes.pick(index), self.edges.pick(index)
+        # Everything the device must know goes there in one copy.
+        parts = (index, nodes.ptr, nodes.shift, edges.ptr, edges.shift)
+        lengths = [part.numel() for part in parts]
+        sent = torch.split(send(torch.cat(parts), self.x.device), lengths)
+        picked, node_ptr, node_shift, edge_ptr, edge_shift = sent
+        sizes, num_edges = Sizes(nodes.counts, node_ptr), int(edges.counts.sum())
+        owner = owners(edge_ptr, num_edges)
+        rows = edge_shift[owner] + torch.arange(num_edges, device=owner.device)
+        edge_index = self.edge_index[:, rows] - node_shift[owner]
+        x = self.x[node_shift[sizes.batch] + torch.arange(sizes.total, device=owner.device)]
+        graph = Graph(
+            x,
+            Edges(edge_index, sizes.total, self.undirected, self.in_order),
+            None,
+            sizes.batch,
+            index.numel(),
+            sizes,
+            Trust(),
         )
+        attr = None if self.edge_attr is None else self.edge_attr[rows]
+        return GraphBatch(graph, attr, self.y[picked])
 
     def subset(self, index: Tensor) -> GraphSet:
         """The graphs ``index``, in that order, as a set of their own with the same classes."""
@@ -200,11 +280,6 @@ class GraphSet:
             )
 
 
-def pointers(counts: Tensor) -> Tensor:
-    """Where each group begins, and the end of the last: the running sum from 0."""
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-
-
 def degree_features(edge_index: Tensor, num_nodes: int) -> Tensor:
     """The degree of each node one-hot, for graphs that come with no features at all.
 
@@ -213,19 +288,6 @@ def degree_features(edge_index: Tensor, num_nodes: int) -> Tensor:
     degree = edge_index[0].bincount(minlength=num_nodes).clamp(max=MAX_DEGREE)
     width = int(degree.max()) + 1 if num_nodes else 1
     return torch.nn.functional.one_hot(degree, width).float()
-
-
-def _rows(ptr: Tensor, picked: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of the picked graphs: the place of each row's graph, the row, and graphs' shifts.
-
-    A shift is how far a graph's rows move up when they follow those of the graph picked before.
-    """
-    start = ptr[picked]
-    counts = ptr[picked + 1] - start
-    shift = start - (counts.cumsum(0) - counts)
-    places = torch.arange(picked.numel(), device=ptr.device)
-    graph = places.repeat_interleave(counts, output_size=total)
-    return graph, torch.arange(total, device=ptr.device) + shift[graph], shift
 
 
 def _gather(name: str, graphs: list[Data], key: str, counts: Tensor) -> Tensor | None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lcpool.data import GraphBatch, GraphSet
-from lcpool.models.conv import GCN, GraphConvolution
 from lcpool.models.pooling import PoolingOptions, make_pooling, pooling_name
-from lcpool.models.readout import readout
+from lcpool.nn.conv import FastGCNConv, FastGraphConv, convolve
+from lcpool.ops.edges import Edges
+from lcpool.ops.graph import Graph
+from lcpool.ops.segment import readout
 from lcpool.ops.topk import share
 
-CONVS: dict[str, Any] = {"gcn": GCN, "graphconv": GraphConvolution}
+CONVS: dict[str, Any] = {"gcn": FastGCNConv, "graphconv": FastGraphConv}
 BACKBONES = ("hierarchical", "plain")
 NORMS = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": None}
 
@@ -115,27 +117,33 @@ class Backbone(nn.Module):
 
     def forward(self, graphs: GraphBatch) -> Output:
         """Score the classes of each graph."""
-        edge_index, batch, size = graphs.edge_index, graphs.batch, graphs.batch_size
-        weight: Tensor | None = None
-        x = self.pre(graphs.x).relu()
-        x = self.norms[0](self.convs[0](x, edge_index)).relu()
-        readouts, losses = [readout(x, batch, size)], []
+        graph, losses = graphs.graph, []
+        x = self.pre(graph.x).relu()
+        x = self.norms[0](convolve(self.convs[0], x, graph.edges)).relu()
+        readouts = [readout(x, graph)]
         for conv, norm, pool in zip(self.convs[1:], self.norms[1:], self.pools, strict=True):
             if not isinstance(pool, nn.Identity):
-                out = pool(x, edge_index, weight, batch, **_takes_batch_size(pool, size))
-                x, edge_index, weight, batch = out[:4]
-                losses.append(getattr(out, "graph_loss", None))
-            complete = getattr(pool, "num_clusters", None)  # known of dense assignment alone
-            x = norm(conv(x, edge_index, weight, complete)).relu()
-            readouts.append(readout(x, batch, size))
+                graph, loss = pooled(pool, replace(graph, x=x))
+                losses.append(loss)
+                x = graph.x
+            x = norm(convolve(conv, x, graph.edges, graph.edge_attr)).relu()
+            readouts.append(readout(x, graph))
         hierarchical = self.architecture.backbone == "hierarchical"
         summary = torch.stack(readouts).sum(0) if hierarchical else readouts[-1]
         return Output(self.post(summary), _total(losses))
 
 
-def _takes_batch_size(pool: nn.Module, size: int) -> dict[str, int]:
-    """PyG's poolings, and users' own, need not know ``batch_size``."""
-    return {"batch_size": size} if type(pool).__module__.startswith("lcpool.") else {}
+def pooled(pool: nn.Module, graph: Graph) -> tuple[Graph, Tensor | None]:
+    """What becomes of a graph, and the auxiliary loss of each of its graphs."""
+    if type(pool).forward.__module__.startswith("lcpool."):
+        out = pool.pool(graph)  # type: ignore[operator]
+        return out.graph, out.graph_loss
+    # PyG's poolings, and users' own, give at least these four.
+    out = pool(graph.x, graph.edge_index, graph.edge_attr, graph.batch)
+    x, edge_index, weight, batch = out[:4]
+    edges = Edges(edge_index, x.size(0))
+    after = Graph(x, edges, weight, batch, graph.batch_size, checks=graph.checks)
+    return after, getattr(out, "graph_loss", None)
 
 
 def pooled_clusters(ratio: float, nodes: int) -> int:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
-from torch_geometric.nn import GCNConv
 
+from lcpool.nn.conv import FastGCNConv
 from lcpool.ops.topk import check_ratio
 from lcpool.pool import (
     ASAPooling,
@@ -54,7 +54,7 @@ def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> nn.Module:
 
 
 def _lcpool_star(channels: int, clusters: int, o: PoolingOptions) -> nn.Module:
-    return _lcpool(channels, clusters, o, cluster=GCNConv(channels, channels))
+    return _lcpool(channels, clusters, o, cluster=FastGCNConv(channels, channels))
 
 
 # Name in the paper → (channels, clusters, options) → layer; None leaves the pooling out.

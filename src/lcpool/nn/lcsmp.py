@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from lcpool.nn.leaf import Bias
 from lcpool.nn.score import Score
+from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, check_channels
-from lcpool.ops.precision import wide
+from lcpool.ops.message import difference_sum
 
 
 class LCSMP(Score):
@@ -33,6 +33,7 @@ class LCSMP(Score):
             size. The paper's h sums to one over a graph and shrinks features by about 1/n.
 
     Example:
+        >>> import torch
         >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
         >>> h = LCSMP(8)(torch.randn(3, 8), path)
         >>> h.shape, bool(h.sum().isclose(torch.tensor(1.0)))
@@ -60,11 +61,11 @@ class LCSMP(Score):
         for lin in (self.lin_d, self.bias_d, self.lin_fd, self.lin_x, self.lin_s):
             lin.reset_parameters()
 
-    def values(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    def values(self, x: Tensor, edges: Edges) -> Tensor:
         """The scores before the softmax."""
         check_channels(self, x)
         y = self.lin_d(x)
-        d = difference_sum(self.bias_d(y), y, edge_index)
+        d = difference_sum(self.bias_d(y), y, edges)
         hidden = self.lin_fd(d).relu() + self.lin_x(x).relu()
         score: Tensor = self.lin_s(hidden)
         return score
@@ -81,11 +82,3 @@ class LCSMP(Score):
         hidden = "" if self.hidden_channels == self.in_channels else f", {self.hidden_channels}"
         rescale = ", rescale=True" if self.rescale else ""
         return f"{self.__class__.__name__}({self.in_channels}{hidden}{rescale})"
-
-
-def difference_sum(z: Tensor, y: Tensor, edge_index: Tensor) -> Tensor:
-    """Σ_{k ∈ N(i)} relu(z_i − y_k) for each node i."""
-    source, target = edge_index
-    message = (z.index_select(0, target) - y.index_select(0, source)).relu_()
-    message = wide(message)
-    return torch.zeros_like(y, dtype=message.dtype).index_add_(0, target, message).to(y.dtype)

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
-from torch_geometric.utils import softmax
 
+from lcpool.nn.conv import convolve
 from lcpool.nn.leaf import Projection
+from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
-from lcpool.ops.precision import wide
+from lcpool.ops.segment import graph_softmax
 
 # Strictly increasing, so that what goes in orders nodes as what comes out does, without the ties
 # that saturation makes.
@@ -41,13 +42,13 @@ class Score(nn.Module):
             plain or self.act in INCREASING or isinstance(self.act, INCREASING_MODULES)
         )
 
-    def values(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    def values(self, x: Tensor, edges: Edges) -> Tensor:
         """The scores before the nonlinearity, ``[num_nodes]`` or ``[num_nodes, 1]``."""
         raise NotImplementedError
 
-    def rank(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    def rank(self, x: Tensor, edges: Edges) -> Tensor:
         """What top-k orders nodes by, ``[num_nodes]``."""
-        values = self.values(x, edge_index)
+        values = self.values(x, edges)
         if values.numel() != x.size(0):
             raise ValueError(
                 f"a score function must give one score a node: expected shape [{x.size(0)}] or "
@@ -71,15 +72,7 @@ class Score(nn.Module):
     ) -> Tensor:
         """The scores h of all nodes, ``[num_nodes]``."""
         graph = Graph.of(x, edge_index, None, batch, batch_size, size_follows=False)
-        return self.gate(self.rank(graph.x, graph.edge_index), graph)
-
-
-def graph_softmax(values: Tensor, graph: Graph) -> Tensor:
-    """The softmax over the nodes of each graph, summed in float32 or better."""
-    if graph.batch is None:
-        return wide(values).softmax(dim=0).to(values.dtype)
-    h: Tensor = softmax(wide(values), graph.batch, num_nodes=graph.batch_size)
-    return h.to(values.dtype)
+        return self.gate(self.rank(graph.x, graph.edges), graph)
 
 
 class ProjectionScore(Score):
@@ -99,7 +92,7 @@ class ProjectionScore(Score):
         """Draw the direction anew."""
         self.project.reset_parameters()
 
-    def values(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    def values(self, x: Tensor, edges: Edges) -> Tensor:
         """Xp, divided by the length of p."""
         score: Tensor = self.project(x)
         return score
@@ -123,9 +116,9 @@ class ConvScore(Score):
         """Draw the convolution's parameters anew."""
         reset(self.conv)
 
-    def values(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    def values(self, x: Tensor, edges: Edges) -> Tensor:
         """What the convolution gives."""
-        return self.conv(x, edge_index)
+        return convolve(self.conv, x, edges)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.conv})"

@@ -7,9 +7,6 @@ cluster selection.
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
-
 import torch
 from torch import Tensor
 
@@ -21,9 +18,13 @@ from lcpool.ops.checks import (
     check_max_edges,
     check_range,
 )
+from lcpool.ops.edges import Edges
 from lcpool.ops.graph import check_edge_attr
 from lcpool.ops.graph import edge_weight as one_weight_an_edge
+from lcpool.ops.kernels import kernels
 from lcpool.ops.product import Entries, Rows, TripleProduct
+from lcpool.ops.sizes import Sizes
+from lcpool.ops.topk import KeepPlan
 
 # Beyond this many edges (4 GiB of indices) a pooled graph is taken for a mistake.
 MAX_EDGES = 2**28
@@ -83,24 +84,32 @@ def cluster_connect(
     perm = check_range("perm", perm, num_nodes, "node", checks)
     distinct = positions(perm, num_nodes)[perm] == torch.arange(perm.numel(), device=perm.device)
     checks.require(distinct.all(), lambda: "'perm' names a node twice; keep each node once.")
-    return connect_clusters(edge_index, perm, num_nodes, self_loops, max_edges, checks)
+    sizes = (Sizes.of(torch.tensor([n]), perm.device) for n in (num_nodes, perm.numel()))
+    edges, batch = Edges(edge_index, num_nodes), perm.new_zeros(num_nodes)
+    return connect_clusters(edges, perm, batch, KeepPlan(*sizes), self_loops, max_edges, checks)
 
 
 def connect_clusters(
-    edge_index: Tensor,
+    edges: Edges,
     perm: Tensor,
-    num_nodes: int,
+    batch: Tensor,
+    plan: KeepPlan | None,
     self_loops: bool,
     max_edges: int,
     checks: Checks,
 ) -> Tensor:
-    """:func:`cluster_connect` on checked input, by a compiled kernel where there is one."""
-    kernels = cpu_kernels() if edge_index.device.type == "cpu" else None
-    if kernels is not None:
-        edges: Tensor = kernels.connect_clusters(edge_index, perm, num_nodes, self_loops, max_edges)
-        return edges
-    S = clusters(edge_index, perm, num_nodes, checks)
-    return _connect(edge_index, None, S, self_loops, max_edges, checks)[0]
+    """:func:`cluster_connect` on checked input, by a compiled kernel where there is one.
+
+    A kernel may work graph by graph, if it knows how many nodes each has and keeps.
+    """
+    compiled = kernels(perm)
+    if compiled is not None:
+        options = (self_loops, max_edges, checks)
+        found: Tensor | None = compiled.connect_clusters(edges, perm, batch, plan, *options)
+        if found is not None:
+            return found
+    S = clusters(edges.index, perm, edges.num_nodes, checks)
+    return _connect(edges.index, None, S, self_loops, max_edges, checks)[0]
 
 
 def assignment_connect(
@@ -221,13 +230,3 @@ def surviving_edge_attr(
     is_new = torch.ones(size + 1, dtype=torch.bool, device=attr.device)
     is_new[place] = False
     return total.masked_fill(is_new.view(-1, *[1] * (attr.dim() - 1)), fill)[:size]
-
-
-@cache
-def cpu_kernels() -> ModuleType | None:
-    """The numba kernels, or None where numba is not installed."""
-    try:
-        from lcpool.ops import cpu
-    except ImportError:
-        return None
-    return cpu

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.checks import Checks, check_device, check_edge_index, check_index, check_range
+from lcpool.ops.edges import Edges
+from lcpool.ops.sizes import Sizes
 
 
 @dataclass(frozen=True)
@@ -17,18 +19,20 @@ class Graph:
 
     Attributes:
         x: node features X, ``[num_nodes, channels]``.
-        edge_index: source and target of each edge; A[source, target] ≠ 0.
+        edges: A.
         edge_attr: weights or attributes of the edges, one row an edge.
         batch: the graph of each node, or None where there is only one graph.
         batch_size: the number of graphs, trailing empty ones included.
+        sizes: the number of nodes of each graph where the host knows it and ``batch`` is sorted.
         checks: verdicts that wait for the next size to be read.
     """
 
     x: Tensor
-    edge_index: Tensor
+    edges: Edges
     edge_attr: Tensor | None
     batch: Tensor | None
     batch_size: int
+    sizes: Sizes | None = None
     checks: Checks = field(default_factory=Checks)
 
     @classmethod
@@ -51,12 +55,14 @@ class Graph:
         x = check_features("x", x)
         edge_index = check_edge_index(edge_index, x.size(0), later, like=x)
         check_edge_attr(edge_attr, edge_index)
+        edges = Edges(edge_index, x.size(0))
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"'batch_size' must be at least 1, not {batch_size}.")
         if batch is None:
             if batch_size not in (None, 1):
                 raise ValueError(f"'batch_size' is {batch_size}, but no 'batch' was passed.")
-            return cls(x, edge_index, edge_attr, None, 1, checks)
+            sizes = Sizes.of(torch.tensor([x.size(0)]), x.device)
+            return cls(x, edges, edge_attr, None, 1, sizes, checks)
         batch = check_index("batch", batch, like=x)
         if batch.shape != (x.size(0),):
             raise ValueError(
@@ -67,9 +73,14 @@ class Graph:
             low, high = checks.read(*batch.aminmax()) if batch.numel() else (0, 0)
             if low < 0:
                 raise ValueError(f"'batch' spans [{low}, {high}], but graphs count from 0.")
-            return cls(x, edge_index, edge_attr, batch, high + 1, checks)
+            return cls(x, edges, edge_attr, batch, high + 1, checks=checks)
         batch = check_range("batch", batch, batch_size, "graph", later)
-        return cls(x, edge_index, edge_attr, batch, batch_size, checks)
+        return cls(x, edges, edge_attr, batch, batch_size, checks=checks)
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Source and target of each edge."""
+        return self.edges.index
 
     @property
     def num_nodes(self) -> int:
@@ -78,14 +89,13 @@ class Graph:
 
     def batch_vector(self) -> Tensor:
         """The graph of each node, zeros where there is only one graph."""
-        if self.batch is None:
-            return self.edge_index.new_zeros(self.num_nodes)
-        return self.batch
+        return self.edge_index.new_zeros(self.num_nodes) if self.batch is None else self.batch
 
     def node_counts(self) -> Tensor:
         """The number of nodes of each graph, ``[batch_size]``."""
-        if self.batch is None:
-            return self.edge_index.new_full((1,), self.num_nodes)
+        if self.sizes is not None:
+            return self.sizes.ptr.diff()
+        assert self.batch is not None
         counts = self.batch.new_zeros(self.batch_size)
         return counts.index_add(0, self.batch, torch.ones_like(self.batch))
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.utils import scatter
 
 from lcpool.ops.graph import Graph
+from lcpool.ops.sizes import Sizes
 
 
 def check_ratio(ratio: float) -> float:
@@ -60,21 +61,25 @@ def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class KeepPlan:
-    """How many nodes of each graph are kept: settled before any score is known."""
+    """How many nodes of each graph are kept, settled before any score is known.
 
-    num_nodes: Tensor
-    k: Tensor
-    num_kept: int
+    Attributes:
+        sizes: how many nodes each graph has. They need not stand by graph.
+        kept: how many of them are kept; these do.
+    """
+
+    sizes: Sizes
+    kept: Sizes
 
     @classmethod
     def of(cls, ratio: float, graph: Graph) -> KeepPlan:
-        """Count nodes and kept nodes; on a GPU the one wait of the selection happens here."""
-        num_nodes = graph.node_counts()
-        k = keep_counts(ratio, num_nodes)
-        if graph.batch is None:  # The host knows the count and need not wait.
-            on_host = torch.tensor(graph.num_nodes, device="cpu")
-            return cls(num_nodes, k, int(keep_counts(ratio, on_host)))
-        return cls(num_nodes, k, graph.checks.read(k.sum())[0])
+        """Count kept nodes; a GPU is waited for unless the sizes of the graphs are known."""
+        sizes = graph.sizes
+        if sizes is None:
+            counts = torch.tensor(graph.checks.read(graph.node_counts()))
+            sizes = Sizes.of(counts, graph.x.device)
+        kept = Sizes.of(keep_counts(ratio, sizes.counts), graph.x.device)
+        return cls(sizes, kept)
 
 
 def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
@@ -90,13 +95,12 @@ def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
     """
     order = rank.argsort(descending=True, stable=True)
     if graph.batch is None:
-        return order[: plan.num_kept], order.new_zeros(plan.num_kept)
+        return order[: plan.kept.total], order.new_zeros(plan.kept.total)
     order = order[graph.batch[order].argsort(stable=True)]
-    graphs = torch.arange(graph.batch_size, device=rank.device)
-    batch = graphs.repeat_interleave(plan.k, output_size=plan.num_kept)
+    batch = plan.kept.batch
     # Slot t of the output is the (t − Σ_{b' < b} k_b')-th best node of its graph b.
-    skipped = (plan.num_nodes - plan.k).cumsum(0) - (plan.num_nodes - plan.k)
-    slots = torch.arange(plan.num_kept, device=rank.device)
+    skipped = plan.sizes.ptr - plan.kept.ptr
+    slots = torch.arange(plan.kept.total, device=rank.device)
     return order[slots + skipped[batch]], batch
 
 

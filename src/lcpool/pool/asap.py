@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from torch_geometric.utils import add_remaining_self_loops
 
 from lcpool.nn import ClusterAttention, ConvScore
 from lcpool.ops.connect import MAX_EDGES
+from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, edge_weight
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.output import Pooled
@@ -85,7 +87,7 @@ class ASAPooling(LocalAssignmentPooling):
         edges, weight = add_remaining_self_loops(
             graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype), 1.0, graph.num_nodes
         )
-        return Graph(graph.x, edges, weight, graph.batch, graph.batch_size, graph.checks)
+        return replace(graph, edges=Edges(edges, graph.num_nodes), edge_attr=weight)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.in_channels}, {self._size_repr()})"

@@ -9,9 +9,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from lcpool.nn.conv import convolve
 from lcpool.ops.dense import Chunks, DenseAssignment, neighbour_sum
+from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, check_channels, edge_weight
 from lcpool.ops.precision import wide
+from lcpool.ops.sizes import Sizes
 from lcpool.pool.output import Pooled
 
 
@@ -25,8 +28,8 @@ class DenseAssignmentPooling(nn.Module):
     size, comes out with k nodes and all k² weighted edges; an empty one with zeros.
 
     Args:
-        assign: f, called as ``assign(x, edge_index)``, with ``edge_weight=`` where there are
-            weights; k values a node.
+        assign: f, called as ``assign(x, edge_index)``, with the weights third where there are any;
+            k values a node.
         num_clusters: k.
     """
 
@@ -45,9 +48,7 @@ class DenseAssignmentPooling(nn.Module):
 
     def logits(self, graph: Graph, weight: Tensor | None) -> Tensor:
         """f(X, A) before the softmax."""
-        weights = {} if weight is None else {"edge_weight": weight}
-        values: Tensor = self.assign(graph.x, graph.edge_index, **weights)
-        return values
+        return convolve(self.assign, graph.x, graph.edges, weight)
 
     def losses(
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
@@ -87,6 +88,10 @@ class DenseAssignmentPooling(nn.Module):
         """
         graph = Graph.of(x, edge_index, edge_attr, batch, batch_size, size_follows=False)
         check_channels(self, graph.x)
+        return self.pool(graph)
+
+    def pool(self, graph: Graph) -> Pooled:
+        """:meth:`forward` on checked input."""
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
         S = DenseAssignment(self.logits(graph, weight).softmax(dim=-1), Chunks.of(graph))
         X = S.reduce(graph.x)
@@ -95,10 +100,12 @@ class DenseAssignmentPooling(nn.Module):
         has_nodes = graph.node_counts() > 0
         total = sum((self.loss_weights[k] * v for k, v in losses.items()), A.new_zeros(len(A)))
         mean = partial(_mean_where, has_nodes)
-        edges, graphs = complete_edges(graph.batch_size, self.num_clusters, A.device)
-        return Pooled(
-            X.flatten(0, 1), edges, self.normalize(A).reshape(-1), graphs, None, None,
-            batch_size=graph.batch_size,
+        edges, batch = complete_edges(graph.batch_size, self.num_clusters, A.device)
+        sizes = Sizes.of(torch.full((graph.batch_size,), self.num_clusters), A.device)
+        weight = self.normalize(A).reshape(-1)
+        pooled = Graph(X.flatten(0, 1), edges, weight, batch, graph.batch_size, sizes, graph.checks)
+        return Pooled.of(
+            pooled, None, None,
             losses={name: mean(loss) for name, loss in losses.items()},
             loss=mean(total) if losses else 0.0,
             graph_loss=total.where(has_nodes, 0.0),
@@ -109,13 +116,13 @@ class DenseAssignmentPooling(nn.Module):
         return f"{self.__class__.__name__}({self.assign}, {self.num_clusters})"
 
 
-def complete_edges(batch_size: int, k: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def complete_edges(batch_size: int, k: int, device: torch.device) -> tuple[Edges, Tensor]:
     """All k² edges of ``batch_size`` graphs of k nodes, sorted, and the graph of each node."""
     nodes = torch.arange(batch_size * k, device=device)
     graphs = nodes // k
     source = nodes.repeat_interleave(k, output_size=nodes.numel() * k)
     target = nodes.view(batch_size, 1, k).expand(-1, k, -1).reshape(-1)
-    return torch.stack([source, target]), graphs
+    return Edges(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k), graphs
 
 
 def _mean_where(wanted: Tensor, values: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
+from lcpool.nn.conv import faster
 from lcpool.ops.dense import DenseAssignment, graph_sum, safe_div, safe_sqrt, squared_norm
 from lcpool.ops.graph import Graph
 from lcpool.pool.dense import DenseAssignmentPooling
@@ -46,7 +47,7 @@ class DiffPooling(DenseAssignmentPooling):
         normalize: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(GNN(in_channels, num_clusters, **kwargs), num_clusters)
+        super().__init__(faster(GNN)(in_channels, num_clusters, **kwargs), num_clusters)
         self.in_channels = in_channels
         self.normalized = normalize
 

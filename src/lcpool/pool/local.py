@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lcpool.nn import ConvScore, Score
+from lcpool.nn.conv import convolve
 from lcpool.ops.assignment import Assignment, clusters, selection
+from lcpool.ops.checks import Trust
 from lcpool.ops.connect import (
     MAX_EDGES,
     connect_assignment,
@@ -19,6 +21,7 @@ from lcpool.ops.connect import (
     filter_edges,
     surviving_edge_attr,
 )
+from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, check_channels, check_features, edge_weight
 from lcpool.ops.topk import KeepPlan, above, check_ratio, topk
 from lcpool.pool.output import Pooled
@@ -36,10 +39,6 @@ class SelectionPooling(nn.Module):
 
     A subclass says how X* comes from X (:meth:`gather`) and how A' comes about (:meth:`connect`).
     """
-
-    # Set where the caller vouches for its input: nothing is checked. Of several runs trained as
-    # one, a diverged one, whose scores are NaN, must not stop the others.
-    trusted = False
 
     def __init__(
         self,
@@ -70,15 +69,15 @@ class SelectionPooling(nn.Module):
         raise NotImplementedError
 
     def connect(
-        self, graph: Graph, perm: Tensor, S: Assignment | None
-    ) -> tuple[Tensor, Tensor | None, Assignment | Callable[[], Assignment]]:
+        self, graph: Graph, perm: Tensor, plan: KeepPlan | None, S: Assignment | None
+    ) -> tuple[Edges, Tensor | None, Assignment | Callable[[], Assignment]]:
         """A' as edges and attributes, and S', or what makes it when it is asked for."""
         raise NotImplementedError
 
     def select(self, rank: Tensor, graph: Graph, plan: KeepPlan | None) -> tuple[Tensor, ...]:
         """î, the graphs of the kept nodes, and h of all nodes."""
         h = self.score.gate(rank, graph)
-        if not self.trusted:
+        if not isinstance(graph.checks, Trust):
             graph.checks.require(~h.isnan().any(), lambda: NAN_SCORES)
         if plan is None:
             assert self.min_score is not None
@@ -106,25 +105,25 @@ class SelectionPooling(nn.Module):
             batch_size: the number of graphs. With it, empty graphs at the end are counted and a
                 GPU need not be asked.
         """
-        if self.trusted and batch is not None and batch_size is not None:
-            graph = Graph(x, edge_index, edge_attr, batch, batch_size)
-        else:
-            graph = Graph.of(x, edge_index, edge_attr, batch, batch_size)
-            check_channels(self, graph.x)
+        graph = Graph.of(x, edge_index, edge_attr, batch, batch_size)
+        check_channels(self, graph.x)
+        return self.pool(graph, attn)
+
+    def pool(self, graph: Graph, attn: Tensor | None = None) -> Pooled:
+        """:meth:`forward` on checked input."""
         graph = self.prepare(graph)
         plan = KeepPlan.of(self.ratio, graph) if self.min_score is None else None
         X, S = self.gather(graph)
         scored = X if attn is None else check_features("attn", attn, like=graph.x)
-        rank = self.score.rank(scored, graph.edge_index)
-        perm, pooled_batch, h = self.select(rank, graph, plan)
+        rank = self.score.rank(scored, graph.edges)
+        perm, batch, h = self.select(rank, graph, plan)
         h = h[perm]
         X = X[perm] * h.unsqueeze(-1)
         X = X if self.multiplier == 1 else X * self.multiplier
-        edges, attr, assignment = self.connect(graph, perm, S)
-        return Pooled(
-            X, edges, attr, pooled_batch, perm, h,
-            batch_size=graph.batch_size, _assignment=assignment,
-        )  # fmt: skip
+        edges, attr, assignment = self.connect(graph, perm, plan, S)
+        sizes = None if plan is None else plan.kept
+        pooled = Graph(X, edges, attr, batch, graph.batch_size, sizes, graph.checks)
+        return Pooled.of(pooled, perm, h, _assignment=assignment)
 
     def _size_repr(self) -> str:
         return f"ratio={self.ratio}" if self.min_score is None else f"min_score={self.min_score}"
@@ -199,20 +198,21 @@ class LocalAssignmentPooling(SelectionPooling):
         return S.reduce(graph.x), S
 
     def connect(
-        self, graph: Graph, perm: Tensor, S: Assignment | None
-    ) -> tuple[Tensor, Tensor | None, Assignment | Callable[[], Assignment]]:
+        self, graph: Graph, perm: Tensor, plan: KeepPlan | None, S: Assignment | None
+    ) -> tuple[Edges, Tensor | None, Assignment | Callable[[], Assignment]]:
         """A' = S'ᵀAS'."""
         if S is None:
-            edges, attr = filter_edges(
+            index, attr = filter_edges(
                 graph.edge_index, graph.edge_attr, perm, graph.num_nodes, graph.checks
             )
+            edges = Edges(index, perm.numel(), graph.edges.symmetric)
             return edges, attr, partial(selection, perm, graph.num_nodes)
         S = S.columns(perm, graph.checks)
-        edges, weight = connect_assignment(
+        index, weight = connect_assignment(
             graph.edge_index, S, edge_weight(graph.edge_attr, graph.x.dtype),
             self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
-        return edges, weight, S
+        return Edges(index, perm.numel(), in_order=True), weight, S
 
     def __repr__(self) -> str:
         name = self.__class__.__name__
@@ -262,17 +262,21 @@ class LocalClusterPooling(SelectionPooling):
 
     def gather(self, graph: Graph) -> tuple[Tensor, None]:
         """X* = v(X, A)."""
-        return graph.x if self.cluster is None else self.cluster(graph.x, graph.edge_index), None
+        if self.cluster is None:
+            return graph.x, None
+        return convolve(self.cluster, graph.x, graph.edges), None
 
     def connect(
-        self, graph: Graph, perm: Tensor, S: Assignment | None
-    ) -> tuple[Tensor, Tensor | None, Assignment | Callable[[], Assignment]]:
+        self, graph: Graph, perm: Tensor, plan: KeepPlan | None, S: Assignment | None
+    ) -> tuple[Edges, Tensor | None, Assignment | Callable[[], Assignment]]:
         """A' = ones(A + AᵀA + A² + AᵀA²)(î, î)."""
-        edges = connect_clusters(
-            graph.edge_index, perm, graph.num_nodes, self.self_loops, self.max_edges, graph.checks
-        )
+        index = connect_clusters(
+            graph.edges, perm, graph.batch_vector(), plan,
+            self.self_loops, self.max_edges, graph.checks,
+        )  # fmt: skip
+        edges = Edges(index, perm.numel(), graph.edges.symmetric, in_order=True)
         means = partial(_mean_of_clusters, graph.edge_index, perm, graph.num_nodes)
-        return edges, self._edge_attr(graph, perm, edges), means
+        return edges, self._edge_attr(graph, perm, index), means
 
     def _edge_attr(self, graph: Graph, perm: Tensor, edges: Tensor) -> Tensor | None:
         if graph.edge_attr is None:
@@ -281,7 +285,7 @@ class LocalClusterPooling(SelectionPooling):
             warnings.warn(
                 f"{self.__class__.__name__} connects unweighted graphs and returns edge_attr=None. "
                 f"Pass edge_fill=… to keep the attributes of surviving edges, or edge_attr=None.",
-                stacklevel=6,
+                stacklevel=7,
             )
             return None
         return surviving_edge_attr(

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from lcpool.ops.graph import Graph
+
 
 class _Items(NamedTuple):
     x: Tensor
@@ -32,6 +34,7 @@ class Pooled(_Items):
 
     Attributes:
         batch_size: the number of graphs, trailing empty ones included.
+        graph: the pooled graph and what is known of it.
         assignment: S', from input nodes to pooled nodes.
         losses: auxiliary losses by name, unweighted.
         loss: their weighted sum, to be added to the training loss; 0 where there are none.
@@ -39,6 +42,7 @@ class Pooled(_Items):
     """
 
     batch_size: int = 0
+    graph: Graph
     losses: Mapping[str, Tensor] = MappingProxyType({})
     loss: Tensor | float = 0.0
     graph_loss: Tensor | None = None
@@ -63,6 +67,16 @@ class Pooled(_Items):
     def assignment(self) -> Any:
         """S', made when it is first asked for."""
         return self._assignment() if callable(self._assignment) else self._assignment
+
+    @classmethod
+    def of(
+        cls, graph: Graph, perm: Tensor | None, score: Tensor | None, **attributes: Any
+    ) -> Pooled:
+        """The output of a pooling that gave ``graph``, which is kept for the next layer."""
+        return cls(
+            graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(), perm, score,
+            batch_size=graph.batch_size, graph=graph, **attributes,
+        )  # fmt: skip
 
     def _replace(self, **items: Any) -> Pooled:
         """The same output with other items."""

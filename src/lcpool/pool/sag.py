@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GraphConv
 
 from lcpool.nn import ConvScore
+from lcpool.nn.conv import faster
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.pyg import accept_pyg_state
 
@@ -45,15 +46,13 @@ class SAGPooling(LocalAssignmentPooling):
         nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
         **kwargs: Any,
     ) -> None:
-        conv = GNN(in_channels, 1, **kwargs)
+        conv = faster(GNN)(in_channels, 1, **kwargs)
         score = ConvScore(conv, nonlinearity if min_score is None else "softmax")
         super().__init__(None, score, ratio, min_score, multiplier)
-        self.in_channels = in_channels
+        self.in_channels, self.GNN = in_channels, GNN
         accept_pyg_state(self, {"gnn.": "score.conv."}, absorb="score.conv")
 
     def __repr__(self) -> str:
-        conv = self.score.conv.__class__.__name__
-        return (
-            f"{self.__class__.__name__}({conv}, {self.in_channels}, {self._size_repr()}, "
-            f"multiplier={self.multiplier})"
-        )
+        name, GNN = self.__class__.__name__, self.GNN.__name__
+        size = f"{self._size_repr()}, multiplier={self.multiplier}"
+        return f"{name}({GNN}, {self.in_channels}, {size})"

@@ -23,7 +23,6 @@ from torch_geometric.nn import Linear as PyGLinear
 from lcpool.data import GraphBatch
 from lcpool.models import Backbone, Output
 from lcpool.nn.leaf import Bias, Projection, project
-from lcpool.pool.local import SelectionPooling
 from lcpool.train.bands import BandedBatchNorm, BandedLinear, Spread
 from lcpool.train.rows import Levels, Rows, counts_are_known, level_of
 
@@ -68,7 +67,9 @@ class StackedLinear(Stacked):
             biases = [None] * len(rows.counts) if bias is None else bias
             parts = zip(torch.split(x, rows.counts), self.weight, biases, strict=True)
             return torch.cat([F.linear(part, w, b) for part, w, b in parts])
-        out: Tensor = BandedLinear.apply(x, self.weight, bias, rows)  # type: ignore[no-untyped-call]
+        kernels = gpu_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+        linear = BandedLinear if kernels is None else kernels.TritonLinear
+        out: Tensor = linear.apply(x, self.weight, bias, rows)
         return out
 
 
@@ -168,9 +169,19 @@ class BiasAfter(nn.Module):
         super().__init__()
         self.conv, self.added = conv, bias
 
+    @property
+    def usual(self) -> bool:
+        """Whether the convolution knows what to make of what is known of edges."""
+        return getattr(self.conv, "usual", False)
+
     def forward(self, *args: Any) -> Tensor:
         """conv(x) + b."""
         out: Tensor = self.added(self.conv(*args))
+        return out
+
+    def on(self, *args: Any) -> Tensor:
+        """The same on edges of which something is known."""
+        out: Tensor = self.added(self.conv.on(*args))  # type: ignore[operator]
         return out
 
 
@@ -188,10 +199,10 @@ KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
 def gpu_kernels() -> ModuleType | None:
     """The Triton kernels, or None where Triton is not installed."""
     try:
-        from lcpool.train import triton_norm
+        from lcpool.train import gpu
     except ImportError:
         return None
-    return triton_norm
+    return gpu
 
 
 def per_row(values: Tensor, rows: Rows) -> Tensor:
@@ -218,7 +229,6 @@ class Stack:
             if not counts_are_known(pool):
                 raise CannotStackError(f"{pool} keeps a number of nodes not known beforehand.")
         self.model = copy.deepcopy(models[0])
-        trust_input(self.model)
         self.levels = Levels()
         self.leaves: dict[str, Stacked] = {}
         modules = [dict(model.named_modules()) for model in models]
@@ -286,7 +296,6 @@ class Single:
 
     def __init__(self, model: Backbone) -> None:
         self.model = model
-        trust_input(model)
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers, with one run in front; they share memory with the network."""
@@ -305,16 +314,6 @@ class Single:
         """Score the classes of all graphs."""
         out: Output = self.model(graphs)
         return out
-
-
-def trust_input(model: Backbone) -> None:
-    """Check nothing in poolings.
-
-    The data is sound, and a diverged run shows in its loss, not in an error that stops all runs.
-    """
-    for pool in model.pools:
-        if isinstance(pool, SelectionPooling):
-            pool.trusted = True
 
 
 def _bias_of(conv: nn.Module) -> Bias:

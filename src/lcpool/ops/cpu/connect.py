@@ -1,38 +1,39 @@
-"""CPU kernels, compiled by numba on first use and cached on disk.
-
-Threads, not numba's own parallel loops: those abort in a forked process (a data loader's workers)
-or when two threads enter at once, depending on the threading layer. The kernels release the GIL, so
-a plain thread pool gives the same speed with neither trap.
-"""
+"""Connect on a CPU: a search of depth three from each kept node."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
-from lcpool.ops.checks import check_max_edges
+from lcpool.ops.checks import Checks, check_max_edges
+from lcpool.ops.cpu.compiled import compiled, in_parts
+from lcpool.ops.edges import Edges
+from lcpool.ops.topk import KeepPlan
 
 # Fewer edges than this are connected sooner by one thread than by two that must be started.
 EDGES_PER_THREAD = 131_072
 
 
-def compiled(function: Callable[..., Any]) -> Any:
-    """``function`` compiled, without the GIL, and cached where there is a folder to write to."""
-    try:
-        return njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # No folder can be written: compile in every process.
-        return njit(nogil=True)(function)
+def connect_clusters(
+    edges: Edges,
+    perm: Tensor,
+    batch: Tensor,
+    plan: KeepPlan | None,
+    self_loops: bool,
+    max_edges: int,
+    checks: Checks,
+) -> Tensor:
+    """The pattern of S'ᵀAS' for S = I + A; graphs need not be told apart."""
+    found: Tensor = search_clusters(edges.index, perm, edges.num_nodes, self_loops, max_edges)
+    return found
 
 
 @torch.library.custom_op("lcpool::connect_clusters", mutates_args=())
-def connect_clusters(
+def search_clusters(
     edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, max_edges: int
 ) -> Tensor:
     """The pattern of S'ᵀAS' for S = I + A: from each kept node a search of depth three.
@@ -42,28 +43,23 @@ def connect_clusters(
     kept = perm.contiguous().numpy()
     source, target = edge_index.contiguous().numpy()
     graph = prepare(source, target, kept, num_nodes)
-    threads = min(torch.get_num_threads(), max(1, source.size // EDGES_PER_THREAD))
-    cuts = [kept.size * t // threads for t in range(threads + 1)]
 
     def search(store: bool) -> list[Any]:
         rows = partial(search_rows, kept=kept, graph=graph, self_loops=self_loops, store=store)
-        if threads == 1:
-            return [rows(*cuts)]
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(rows, cuts[:-1], cuts[1:]))
+        return in_parts(rows, kept.size, source.size, EDGES_PER_THREAD)
 
     if most_edges(kept, *graph) > max_edges:
         check_max_edges(max_edges, sum(count for _, _, count in search(store=False)))
     parts = search(store=True)
     edges = np.empty((2, sum(count for _, _, count in parts)), dtype=np.int64)
-    done = 0
-    for start, (lengths, found, count) in zip(cuts, parts, strict=False):
-        write_rows(start, lengths, found, edges, done)
-        done += count
+    row = done = 0
+    for lengths, found, count in parts:
+        write_rows(row, lengths, found, edges, done)
+        row, done = row + lengths.size, done + count
     return torch.from_numpy(edges)
 
 
-@connect_clusters.register_fake
+@search_clusters.register_fake
 def _(edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, max_edges: int) -> Tensor:
     size = torch.library.get_ctx().new_dynamic_size()
     return edge_index.new_empty(2, size)

@@ -1,0 +1,138 @@
+"""PyG's convolutions, in fewer steps.
+
+The parameters, their names and the results are PyG's. PyG's GCN rewrites the edges to add
+self-loops, for which a GPU must be waited for; here a node's own term is added beside the sum.
+
+After DiffPool and MinCut every graph has k nodes and all k² weighted edges: a message an edge would
+cost k² rows of features, and a batched product of the k × k weights with k rows gives the same as
+PyG's dense convolutions, which are what follows these poolings in PyG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric import nn as pyg
+
+from lcpool.ops.edges import Edges
+from lcpool.ops.message import gcn_sum, neighbour_sum
+
+
+def convolve(
+    conv: Callable[..., Any], x: Tensor, edges: Edges, edge_weight: Tensor | None = None
+) -> Tensor:
+    """``conv`` on ``edges``; the layers of this module make use of what is known of them."""
+    weights = () if edge_weight is None else (edge_weight,)
+    if getattr(conv, "usual", False):
+        out: Tensor = conv.on(x, edges, *weights)  # type: ignore[attr-defined]
+    else:
+        out = conv(x, edges.index, *weights)
+    return out
+
+
+def faster(conv: Callable[..., Any]) -> Callable[..., Any]:
+    """The class in this module that stands for a class of PyG's, or the class itself."""
+    return {pyg.GCNConv: FastGCNConv, pyg.GraphConv: FastGraphConv}.get(conv, conv)
+
+
+class FastGCNConv(pyg.GCNConv):  # type: ignore[misc]
+    """PyG's ``GCNConv``, faster with its usual options."""
+
+    @property
+    def usual(self) -> bool:
+        """Whether no option was set that :meth:`on` does not know."""
+        loops = self.normalize and self.add_self_loops and not self.improved
+        return loops and not self.cached and self.flow == "source_to_target"
+
+    def forward(self, x: Any, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        """Convolve."""
+        if self.usual and is_plain(x, edge_index):
+            return self.on(x, Edges(edge_index, x.size(0)), edge_weight)
+        out: Tensor = super().forward(x, edge_index, edge_weight)
+        return out
+
+    def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None = None) -> Tensor:
+        """Convolve on edges of which something is known."""
+        x = self.lin(x)
+        if edge_weight is None:
+            out = gcn_sum(x, edges)
+        elif edges.complete is not None:
+            out = gcn_complete(x, edge_weight.view(-1, edges.complete, edges.complete))
+        else:
+            out = gcn_sparse(x, edges.index, edge_weight)
+        return out if self.bias is None else out + self.bias
+
+
+class FastGraphConv(pyg.GraphConv):  # type: ignore[misc]
+    """PyG's ``GraphConv``, faster with its usual options."""
+
+    @property
+    def usual(self) -> bool:
+        """Whether no option was set that :meth:`on` does not know."""
+        return bool(self.aggr == "add" and self.flow == "source_to_target")
+
+    def forward(
+        self, x: Any, edge_index: Any, edge_weight: Tensor | None = None, size: Any = None
+    ) -> Tensor:
+        """Convolve."""
+        if self.usual and is_plain(x, edge_index):
+            return self.on(x, Edges(edge_index, x.size(0)), edge_weight)
+        out: Tensor = super().forward(x, edge_index, edge_weight, size)
+        return out
+
+    def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None = None) -> Tensor:
+        """Convolve on edges of which something is known."""
+        if edge_weight is None:
+            total = neighbour_sum(x, edges)
+        elif edges.complete is not None:
+            total = aggregate(edge_weight.view(-1, edges.complete, edges.complete), x)
+        else:
+            source, target = edges.index
+            rows = x.index_select(0, source) * edge_weight.unsqueeze(-1)
+            total = torch.zeros_like(x).index_add(0, target, rows)
+        out: Tensor = self.lin_rel(total) + self.lin_root(x)
+        return out
+
+
+def is_plain(x: Any, edge_index: Any) -> bool:
+    """Whether there is one matrix of features, and edges as PyG writes them."""
+    return type(x) is Tensor and type(edge_index) is Tensor and edge_index.layout == torch.strided
+
+
+def gcn_sparse(x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
+    """D^(-1/2) (A + I) D^(-1/2) X, where I stands for the self-loops that A has not."""
+    source, target = edge_index
+    loop = source == target
+    weight = edge_weight.masked_fill(loop, 0.0)
+    # Edges that are no loops write to a row past the last.
+    place = source.masked_fill(~loop, x.size(0))
+    own = edge_weight.new_ones(x.size(0) + 1).scatter(0, place, edge_weight)[:-1]
+    root = inverse_root(own.index_add(0, target, weight)).unsqueeze(-1)
+    x = root * x
+    rows = x.index_select(0, source) * weight.unsqueeze(-1)
+    return root * (own.unsqueeze(-1) * x).index_add(0, target, rows)
+
+
+def gcn_complete(x: Tensor, A: Tensor) -> Tensor:
+    """D^(-1/2) Â D^(-1/2) X as in PyG's ``DenseGCNConv``: Â is A with ones on the diagonal.
+
+    No degree counts less than 1, so that a cluster nobody is in has finite gradients.
+    """
+    eye = torch.eye(A.size(-1), dtype=A.dtype, device=A.device)
+    A = A * (1 - eye) + eye
+    root = A.sum(1).clamp(min=1).rsqrt()
+    return aggregate(root.unsqueeze(-1) * A * root.unsqueeze(1), x)
+
+
+def inverse_root(degree: Tensor) -> Tensor:
+    """d^(-1/2), and 0 with gradient 0 where d is not positive."""
+    positive = degree > 0
+    return degree.where(positive, 1.0).rsqrt().where(positive, 0.0)
+
+
+def aggregate(A: Tensor, x: Tensor) -> Tensor:
+    """Σ_j A[j, i] x_j for each node i of each graph."""
+    return (A.mT @ x.view(A.size(0), A.size(1), -1)).view(x.size(0), -1)

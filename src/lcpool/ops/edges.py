@@ -1,0 +1,65 @@
+"""The edges of a graph, and each node's neighbours by rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """A list of nodes for each node: row i is ``node[ptr[i] : ptr[i + 1]]``."""
+
+    ptr: Tensor
+    node: Tensor
+
+    @classmethod
+    def of(cls, row: Tensor, node: Tensor, num_rows: int, in_order: bool = False) -> Neighbours:
+        """Sort ``node`` by ``row``, unless it is; within a row the order stays."""
+        if not in_order:
+            row, order = row.sort(stable=True)
+            node = node[order]
+        return cls(torch.searchsorted(row, torch.arange(num_rows + 1, device=row.device)), node)
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """A, and what is known of it.
+
+    Attributes:
+        index: source and target of each edge, ``[2, num_edges]``; A[source, target] ≠ 0.
+        num_nodes: the number of nodes.
+        symmetric: whether every edge is known to stand in both directions, equally often.
+        in_order: whether the edges are known to be sorted by source.
+        complete: k, where the edges are all k² of graphs of k nodes, sorted.
+    """
+
+    index: Tensor
+    num_nodes: int
+    symmetric: bool = False
+    in_order: bool = False
+    complete: int | None = None
+
+    @cached_property
+    def out(self) -> Neighbours:
+        """The targets of each node's edges."""
+        return Neighbours.of(self.index[0], self.index[1], self.num_nodes, self.in_order)
+
+    @cached_property
+    def into(self) -> Neighbours:
+        """The sources of the edges into each node."""
+        if self.symmetric:
+            return self.out
+        return Neighbours.of(self.index[1], self.index[0], self.num_nodes)
+
+    @cached_property
+    def reversed(self) -> Edges:
+        """Aᵀ, which shares the rows that have been made."""
+        if self.symmetric:
+            return self
+        edges = Edges(self.index.flip(0), self.num_nodes)
+        edges.__dict__.update(out=self.into, into=self.out, reversed=self)
+        return edges

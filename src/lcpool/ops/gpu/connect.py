@@ -1,0 +1,162 @@
+"""Connect on a GPU: sets of kept nodes as bits, a hop as an OR over neighbours.
+
+Each node holds a row of bits, one for every kept node of its graph. Three sweeps give the rows of
+S', AS' and S'ᵀAS'; a fourth writes down the bits that are set. Nothing is sorted, and the host
+waits once, for the number of edges.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lcpool.ops.assignment import positions
+from lcpool.ops.checks import Checks, check_max_edges
+from lcpool.ops.edges import Edges
+from lcpool.ops.sizes import Sizes, send
+from lcpool.ops.topk import KeepPlan
+
+BITS = 32
+# Words of 32 bits that the rows may take together (1 GiB); what needs more is left to joins.
+MAX_WORDS = 2**28
+
+
+def words_of(plan: KeepPlan) -> Tensor:
+    """Words of a row, for each graph, on the host."""
+    return (plan.kept.counts + (BITS - 1)) // BITS
+
+
+def connect_clusters(
+    edges: Edges,
+    perm: Tensor,
+    batch: Tensor,
+    plan: KeepPlan | None,
+    self_loops: bool,
+    max_edges: int,
+    checks: Checks,
+) -> Tensor | None:
+    """The pattern of S'ᵀAS' for S = I + A, or None where its bits take too much memory.
+
+    Args:
+        edges: A.
+        perm: the kept nodes, by graph.
+        batch: the graph of each node.
+        plan: how many nodes each graph has and keeps; one graph where it is not known.
+        self_loops: keep the diagonal.
+        max_edges: refuse more edges than this.
+        checks: pending verdicts, read with the number of edges.
+    """
+    if plan is None:
+        sizes = (Sizes.of(torch.tensor([n]), perm.device) for n in (edges.num_nodes, perm.numel()))
+        plan, batch = KeepPlan(*sizes), torch.zeros_like(batch)
+    words = words_of(plan)
+    num_words = int((words * plan.sizes.counts).sum())
+    if not 0 < num_words <= MAX_WORDS:
+        return None
+    width = min(BITS, triton.next_power_of_2(int(words.max())))
+    words = send(words, perm.device)
+    graph = (batch, words, plan.kept.ptr)
+    lengths = words[batch]
+    row = lengths.cumsum(0) - lengths
+    onto, reach = torch.empty(2, num_words, dtype=torch.int32, device=perm.device)
+    nodes, kept = (edges.num_nodes,), (perm.numel(),)
+    into, out, new_id = edges.into, edges.out, positions(perm, edges.num_nodes)
+    mark[nodes](out.ptr, out.node, new_id, *graph, row, onto, width, num_warps=1)
+    hop[nodes](out.ptr, out.node, *graph, row, onto, reach, width, num_warps=1)
+    counts = torch.zeros(perm.numel() + 1, dtype=torch.int64, device=perm.device)
+    # The rows of S' have served: the ones of A' take their place.
+    gather[kept](
+        into.ptr, into.node, perm, *graph, row, reach, onto, counts, self_loops, width, num_warps=1
+    )
+    ptr = counts.cumsum(0)
+    (total,) = checks.read(ptr[-1])
+    check_max_edges(max_edges, total)
+    found = torch.empty(2, total, dtype=torch.int64, device=perm.device)
+    write[kept](perm, *graph, row, onto, ptr, found, total, width, num_warps=1)
+    return found
+
+
+@triton.jit
+def mark(ptr, node, new_id, batch, words, first, row, onto, WORDS: tl.constexpr):
+    """S': the kept nodes that a node contributes to, itself and the targets of its edges."""
+    i = tl.program_id(0).to(tl.int64)
+    g = tl.load(batch + i)
+    begin, length, zero = tl.load(row + i), tl.load(words + g), tl.load(first + g)
+    start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
+    for block in range(0, length, WORDS):
+        word = block + tl.arange(0, WORDS)
+        bits = bit_of(tl.load(new_id + i), zero, word)
+        for e in range(start, stop):
+            bits |= bit_of(tl.load(new_id + tl.load(node + e)), zero, word)
+        tl.store(onto + begin + word, bits, word < length)
+
+
+@triton.jit
+def bit_of(new_id, zero, word):
+    """The bit of a kept node, nothing for others."""
+    place = new_id - zero
+    here = (new_id >= 0) & (place // 32 == word)
+    return tl.where(here, 1 << (place % 32).to(tl.int32), 0)
+
+
+@triton.jit
+def hop(ptr, node, batch, words, first, row, onto, reach, WORDS: tl.constexpr):
+    """AS': the union over the targets of a node's edges."""
+    i = tl.program_id(0).to(tl.int64)
+    begin, length = tl.load(row + i), tl.load(words + tl.load(batch + i))
+    start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
+    for block in range(0, length, WORDS):
+        word = block + tl.arange(0, WORDS)
+        bits = tl.zeros((WORDS,), tl.int32)
+        for e in range(start, stop):
+            there = tl.load(row + tl.load(node + e))
+            bits |= tl.load(onto + there + word, word < length, 0)
+        tl.store(reach + begin + word, bits, word < length)
+
+
+@triton.jit
+def gather(
+    ptr, node, perm, batch, words, first, row, reach, found, counts,
+    SELF_LOOPS: tl.constexpr, WORDS: tl.constexpr,
+):  # fmt: skip
+    """S'ᵀAS': the union over the cluster of a kept node, and how many it is."""
+    p = tl.program_id(0).to(tl.int64)
+    i = tl.load(perm + p)
+    g = tl.load(batch + i)
+    begin, length = tl.load(row + i), tl.load(words + g)
+    start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
+    count = tl.zeros((), tl.int64)
+    for block in range(0, length, WORDS):
+        word = block + tl.arange(0, WORDS)
+        bits = tl.load(reach + begin + word, word < length, 0)
+        for e in range(start, stop):
+            there = tl.load(row + tl.load(node + e))
+            bits |= tl.load(reach + there + word, word < length, 0)
+        if not SELF_LOOPS:
+            bits &= ~bit_of(p, tl.load(first + g), word)
+        tl.store(found + begin + word, bits, word < length)
+        count += tl.sum((bits[:, None] >> tl.arange(0, 32)[None, :]) & 1)
+    tl.store(counts + 1 + p, count)
+
+
+@triton.jit
+def write(
+    perm, batch, words, first, row, found, ptr, edges, total, WORDS: tl.constexpr,
+):  # fmt: skip
+    """The bits that are set, as edges."""
+    p = tl.program_id(0).to(tl.int64)
+    i = tl.load(perm + p)
+    g = tl.load(batch + i)
+    begin, length, zero = tl.load(row + i), tl.load(words + g), tl.load(first + g)
+    done = tl.load(ptr + p)
+    for block in range(0, length, WORDS):
+        word = block + tl.arange(0, WORDS)
+        bits = tl.load(found + begin + word, word < length, 0)
+        flags = tl.reshape((bits[:, None] >> tl.arange(0, 32)[None, :]) & 1, (WORDS * 32,))
+        q = zero + block * 32 + tl.arange(0, WORDS * 32)
+        at = done + tl.cumsum(flags, 0) - 1
+        tl.store(edges + at, tl.zeros((WORDS * 32,), tl.int64) + p, flags == 1)
+        tl.store(edges + total + at, q.to(tl.int64), flags == 1)
+        done += tl.sum(flags)

@@ -1,0 +1,59 @@
+"""Kernels for several runs against torch's own layers run by run, by Triton's interpreter."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lcpool.train.rows import Rows
+
+pytest.importorskip("triton")
+if torch.cuda.is_available():
+    pytest.skip("tests/test_cuda.py runs the kernels themselves", allow_module_level=True)
+
+from lcpool.train.gpu import TritonBatchNorm, TritonLinear
+
+ROWS = Rows([70, 3, 130], torch.device("cpu"))
+KINDS = [(torch.float64, 1e-9), (torch.float32, 1e-4)]
+
+
+def leaves(dtype, *shapes):
+    torch.manual_seed(0)
+    values = [torch.randn(shape, dtype=dtype) + 0.5 for shape in shapes]
+    return [[v.clone().requires_grad_() for v in values] for _ in range(2)]
+
+
+def same(out, expected, ours, plain, tolerance):
+    grad = torch.randn_like(expected)
+    out.backward(grad)
+    expected.backward(grad)
+    close = {"rtol": tolerance, "atol": tolerance}
+    torch.testing.assert_close(out, expected, **close)
+    for a, b in zip(ours, plain, strict=True):
+        torch.testing.assert_close(a.grad, b.grad, **close)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
+def test_normalisation_of_runs_equals_batch_norm_of_each(dtype, tolerance):
+    shape = (3, 20)
+    ours, plain = leaves(dtype, (203, 20), shape, shape)
+    running = [[torch.zeros(shape, dtype=dtype), torch.ones(shape, dtype=dtype)] for _ in range(2)]
+    out = TritonBatchNorm.apply(*ours, tuple(running[0]), ROWS, 1e-5, 0.1)
+    x, w, b = plain
+    parts = zip(x.split(ROWS.counts), *running[1], w, b, strict=True)
+    expected = torch.cat([F.batch_norm(*values, True, 0.1, 1e-5) for values in parts])
+    torch.testing.assert_close(running[0], running[1], rtol=tolerance, atol=tolerance)
+    same(out, expected, ours, plain, tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
+@pytest.mark.parametrize(("inputs", "outputs"), [(40, 70), (3, 1)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_products_of_runs_equal_the_linear_layer_of_each(dtype, tolerance, inputs, outputs, biased):
+    shapes = [(203, inputs), (3, outputs, inputs), (3, outputs)]
+    ours, plain = leaves(dtype, *(shapes if biased else shapes[:2]))
+    out = TritonLinear.apply(*ours, *([] if biased else [None]), ROWS)
+    x, w, *b = plain
+    biases = b[0] if biased else [None] * 3
+    parts = zip(x.split(ROWS.counts), w, biases, strict=True)
+    expected = torch.cat([F.linear(*values) for values in parts])
+    same(out, expected, ours, plain, tolerance)
