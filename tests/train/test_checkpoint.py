@@ -362,9 +362,6 @@ def test_ctrl_c_waits_for_the_epoch_and_saves_it(tmp_path, monkeypatch, ctrl_c, 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the epoch is saved before on_epoch, and Ctrl-C is noticed after it"
-)
 def test_ctrl_c_while_progress_is_shown_saves_the_epoch_too(tmp_path, ctrl_c):
     with pytest.raises(KeyboardInterrupt):
         train(
