@@ -405,7 +405,7 @@ def test_a_training_in_which_all_runs_diverge_says_so():
     assert math.isnan(result.mean())
     assert math.isnan(result.std())
     assert result.best is None
-    with pytest.raises(ValueError, match="all 2 runs diverged, so there is no model; try a lower"):
+    with pytest.raises(ValueError, match="all 2 runs diverged: there is no accuracy"):
         result.model.predict(GRAPHS)
     run = result.to_dict()["runs"][0]
     assert run["diverged"] == 1

@@ -149,8 +149,8 @@ class Result:
         """The run with the best validation accuracy, ready to predict."""
         if self.best is None:
             raise ValueError(
-                f"all {len(self.runs)} runs diverged, so there is no model; try a lower "
-                f"learning rate than {self.protocol.lr}, or look at the features for huge numbers."
+                f"all {len(self.runs)} runs diverged: there is no accuracy, and no model. Try a "
+                f"lower learning rate than {self.protocol.lr}, and look for huge features."
             )
         return self.best
 
