@@ -80,6 +80,21 @@ def test_a_pooling_that_is_called_otherwise_is_refused_in_one_line(lcpool_train:
     assert "is called as pool(x, edge_index, edge_attr, batch)" in done.stderr
 
 
+def test_a_pooling_that_changes_the_width_is_refused_in_one_line(
+    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "pool_that_narrows.py").write_text(
+        "import torch\nclass Narrow(torch.nn.Module):\n"
+        "    def __init__(self, channels):\n        super().__init__()\n"
+        "    def forward(self, x, *more):\n        return x[:, :3], *more\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    done = lcpool_train(*SMALL, "--pool", "pool_that_narrows:Narrow")
+    assert done.exit_code == 2
+    assert "x of shape [4, 3], not [4, 8]" in done.stderr
+
+
 def test_options_default_to_those_of_the_function():
     command, function = inspect.signature(train_command), inspect.signature(train)
     for name, parameter in function.parameters.items():

@@ -49,6 +49,21 @@ def test_the_case_of_a_known_name_does_not_matter(
     assert load_dataset("other").name == "other"
 
 
+def test_a_known_name_is_suggested_for_one_that_is_not(monkeypatch: pytest.MonkeyPatch):
+    def fail(name: str, _: object) -> None:
+        raise DatasetError(f"{name}: no.")
+
+    monkeypatch.setattr(download, "download", fail)
+    for name, message in (
+        ("protiens", r"protiens: no\. Did you mean PROTEINS\?"),
+        ("PROTEINS", r"PROTEINS: no\.$"),
+        ("enzymes", r"ENZYMES: no\.$"),
+        ("SOMETHING", r"SOMETHING: no\.$"),
+    ):
+        with pytest.raises(DatasetError, match=message):
+            load_dataset(name)
+
+
 def test_what_is_called_exactly_so_comes_first(
     write_tu: Callable, zip_tu: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -373,6 +373,48 @@ def test_ctrl_c_while_progress_is_shown_saves_the_epoch_too(tmp_path, ctrl_c):
     assert first_epoch(tmp_path) == 4
 
 
+def test_ctrl_c_after_the_last_epoch_of_a_stack_stops_before_the_next(
+    tmp_path, ctrl_c, undisturbed
+):
+    """Runs 0 and 1 are a stack of 6 epochs, run 2 a training of 2 of its own."""
+    epochs = []
+
+    def on_epoch(trainer):
+        epochs.append(trainer.epoch)
+        if trainer.ended:
+            ctrl_c()
+
+    with pytest.raises(KeyboardInterrupt):
+        train(GRAPHS, **OPTIONS, stack=2, checkpoints=tmp_path, on_epoch=on_epoch)
+    assert epochs == [1, 2, 3, 4, 5, 6]
+    continued = training(tmp_path, stack=2)
+    assert continued.epochs == [1, 2]
+    assert continued.runs == undisturbed.runs
+
+
+@pytest.mark.usefixtures("every_epoch")
+def test_a_second_ctrl_c_while_the_checkpoint_is_written_leaves_the_one_before(
+    tmp_path, ctrl_c, monkeypatch, undisturbed
+):
+    save = torch.save
+
+    def press(trainer):
+        if trainer.epoch == 3:
+            ctrl_c()
+            patch.setattr(torch, "save", interrupted)
+
+    def interrupted(values, file):
+        save(values, file)
+        ctrl_c()
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        train(GRAPHS, **OPTIONS, checkpoints=tmp_path, on_epoch=press)
+    assert len(list(tmp_path.iterdir())) == 1
+    continued = training(tmp_path)
+    assert continued.epochs == [4, 5, 6]
+    assert_same(continued, undisturbed)
+
+
 def test_ctrl_c_without_checkpoints_interrupts(monkeypatch, ctrl_c):
     in_the_middle_of_epoch(monkeypatch, 2, ctrl_c)
     with pytest.raises(KeyboardInterrupt):

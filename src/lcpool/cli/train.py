@@ -160,8 +160,9 @@ def _check_own_pooling(name: str, hidden: int, ratio: float) -> None:
     edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
     try:
         out = layer(torch.randn(4, hidden), edges, None, torch.tensor([0, 0, 1, 1]))
-        _, _, _, batch = out[:4]
-        batch.unique()
+        x, _, _, batch = out[:4]
+        if x.shape != (batch.numel(), hidden):
+            raise ValueError(f"x of shape {list(x.shape)}, not [{batch.numel()}, {hidden}]")
     except Exception as error:
         raise ValueError(
             f"'{name}' is called as pool(x, edge_index, edge_attr, batch) and must return "

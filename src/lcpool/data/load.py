@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable
@@ -55,7 +56,12 @@ def locate(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | 
         raise DatasetError(f"'{name}' is neither the name of a dataset nor a path that exists.")
     from lcpool.data.download import download
 
-    return download(known_name(name), data_folders(root)[0])
+    try:
+        return download(known_name(name), data_folders(root)[0])
+    except DatasetError as error:
+        if (meant := _similar_name(known_name(name))) is None:
+            raise
+        raise DatasetError(f"{error} Did you mean {meant}?") from error
 
 
 def find_dataset(
@@ -94,3 +100,10 @@ def data_folders(root: str | os.PathLike[str] | None = None) -> list[Path]:
     """Where datasets are looked for, in this order; downloads go to the first."""
     named = (root, os.environ.get("LCPOOL_DATA"), user_cache() / "tu")
     return [Path(folder).expanduser() for folder in named if folder]
+
+
+def _similar_name(name: str) -> str | None:
+    """The known name that an unknown one may have been meant to be."""
+    known = {spelt.lower(): spelt for spelt in known_datasets()}
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    return known[close[0]] if close and name not in known.values() else None
