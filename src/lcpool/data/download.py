@@ -107,7 +107,7 @@ def _kept(part: Path) -> str:
             f"the first {part.stat().st_size} bytes are kept, and the next try goes on from there."
         )
     part.unlink(missing_ok=True)
-    return "check the connection, or put the zip into the data folder by hand."
+    return f"check the connection, or put the zip into {part.parent} by hand."
 
 
 @contextlib.contextmanager
