@@ -1,10 +1,12 @@
-"""Draw what pooling does to the ring of cliques of ``make demo``: ``python examples/picture.py``.
+"""Draw what pooling does to a ring of cliques.
 
-Writes ``docs/pooled.png``, the picture in the README.
+``python examples/picture.py`` writes ``pooled.png`` into the current folder, and
+``python examples/picture.py docs/pooled.png`` the picture in the README.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 from pathlib import Path
 
@@ -52,6 +54,9 @@ def draw(axis, title, where, edge_index, ghosts=None):
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Draw what pooling does to a ring of cliques.")
+    parser.add_argument("target", nargs="?", type=Path, default="pooled.png", help="file to write")
+    target = parser.parse_args().target
     x, edge_index = ring_of_cliques()
     where = positions()
     pooled = pooled_by_all(x, edge_index)
@@ -60,11 +65,8 @@ def main() -> None:
     for axis, name in zip(axes[1:], SHOWN, strict=True):
         out = pooled[name]
         draw(axis, name, where[out.perm], out.edge_index, ghosts=where)
-    target = Path(__file__).parent.parent / "docs" / "pooled.png"
     figure.savefig(target, dpi=110, bbox_inches="tight", facecolor="white")
-    print(
-        f"wrote {target.relative_to(Path.cwd()) if target.is_relative_to(Path.cwd()) else target}"
-    )
+    print(f"wrote {target}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from graphs import dense
 from operators import ALL, DENSE, SELECTIONS, make
 
 from lcpool import cluster_connect
+from lcpool.train.seeding import seeded
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 every = pytest.mark.parametrize("name", ALL)
@@ -135,3 +136,18 @@ def test_autocast(name):
         out = pool(x, edges, batch=batch)
     (out.x.float().sum() + out.loss).backward()
     assert x.grad.isfinite().all()
+
+
+def test_what_is_drawn_on_a_gpu_follows_the_seed_and_leaves_the_callers_numbers():
+    device, drawn = torch.device("cuda"), []
+    for global_seed in (1, 2):
+        torch.manual_seed(global_seed)
+        expected = torch.rand(3, device=device), torch.rand(3)
+        torch.manual_seed(global_seed)
+        with seeded(5, device):
+            drawn.append(torch.rand(3, device=device))
+        with seeded(5):  # of the CPU alone
+            torch.rand(3)
+        found = torch.rand(3, device=device), torch.rand(3)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert torch.equal(*drawn)

@@ -3,6 +3,7 @@ import functools
 import pytest
 from typer.testing import CliRunner
 
+import lcpool
 from lcpool.cli.app import app
 from lcpool.demo import graph, num_components, ranking, ring_of_cliques
 
@@ -45,6 +46,11 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch):
     done = CliRunner().invoke(app, ["demo"])
     assert done.exit_code == 130
     assert "stopped" in done.stderr
+
+
+def test_the_version():
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, f"lcpool {lcpool.__version__}\n")
 
 
 def test_what_each_operator_does_to_a_graph(monkeypatch: pytest.MonkeyPatch):

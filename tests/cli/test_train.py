@@ -80,6 +80,21 @@ def test_a_pooling_that_is_called_otherwise_is_refused_in_one_line(lcpool_train:
     assert "is called as pool(x, edge_index, edge_attr, batch)" in done.stderr
 
 
+def test_a_pooling_that_changes_the_width_is_refused_in_one_line(
+    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "pool_that_narrows.py").write_text(
+        "import torch\nclass Narrow(torch.nn.Module):\n"
+        "    def __init__(self, channels):\n        super().__init__()\n"
+        "    def forward(self, x, *more):\n        return x[:, :3], *more\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    done = lcpool_train(*SMALL, "--pool", "pool_that_narrows:Narrow")
+    assert done.exit_code == 2
+    assert "x of shape [4, 3], not [4, 8]" in done.stderr
+
+
 def test_options_default_to_those_of_the_function():
     command, function = inspect.signature(train_command), inspect.signature(train)
     for name, parameter in function.parameters.items():
@@ -100,7 +115,7 @@ def test_options_default_to_those_of_the_function():
         (["--ratio", "1.5"], "'ratio'"),
         (["--split", "none"], "'split' must be"),
         (["--runs", "0"], "'runs' must be"),
-        (["--epochs", "0"], "'max_epochs' must be"),
+        (["--epochs", "0"], "'epochs' must be"),
         (["--device", "abacus"], "unknown device 'abacus'"),
         (["--device", "meta"], "unknown device 'meta'"),
         (["--device", "cuda:99"], "device 'cuda:99': torch sees"),
@@ -252,7 +267,27 @@ def test_a_run_that_diverged(result: Result, capsys: pytest.CaptureFixture[str])
     _print_result(result)
     assert "diverged, and not counted: runs 1" in capsys.readouterr().out
     found = json.loads(json.dumps(_without_nan(result.to_dict()), allow_nan=False))
-    assert found["runs"][1]["curves"] == [[None, None, 0.5]]
+    assert found["runs"][1]["curves"] == {
+        "training_loss": [None],
+        "validation_loss": [None],
+        "validation_accuracy": [50.0],
+    }
+
+
+@pytest.mark.parametrize("more", [(), ("--json",), ("--save", "model.pt")])
+def test_a_training_in_which_all_runs_diverge(
+    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple
+):
+    monkeypatch.chdir(tmp_path)
+    done = lcpool_train(*SMALL, "--lr", "1e30", *more)
+    assert done.exit_code == 2
+    assert "lcpool: all 2 runs diverged: there is no accuracy, and no model." in done.stderr
+    assert "nan" not in done.stdout.lower()
+    assert not Path("model.pt").exists()
+    if "--json" in more:
+        assert json.loads(done.stdout)["mean"] == {"accuracy": None, "loss": None}
+    else:
+        assert done.stdout.count("–") == 2
 
 
 def test_the_command_line_alone_is_light():

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
@@ -121,10 +122,10 @@ def test_a_cache_that_holds_something_else_is_made_anew(
 def test_a_folder_that_cannot_be_written_to_warns_once(
     write_tu: Callable, monkeypatch: pytest.MonkeyPatch
 ):
-    def refuse(prefix: str, **_: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", prefix)
+    def refuse(_: object, path: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", path)
 
-    monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(cache, "write_atomically", refuse)
     with pytest.warns(UserWarning, match="cannot be cached .*Read-only.* set LCPOOL_CACHE"):
         load_dataset(write_tu())
     assert len(load_dataset(write_tu("OTHER"))) == 2  # A second warning would be an error.
@@ -142,8 +143,8 @@ def test_a_cache_that_is_no_folder_does_no_harm(
 def test_an_interrupted_write_leaves_nothing_behind(
     write_tu: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def interrupted(content: object, path: str) -> None:
-        Path(path).write_bytes(b"half")
+    def interrupted(content: object, file: IO[bytes]) -> None:
+        file.write(b"half")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cache.torch, "save", interrupted)

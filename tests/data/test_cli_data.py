@@ -46,6 +46,7 @@ def test_get_downloads_what_is_missing(
     result = lcpool("get", "TOY", "builtin", "--root", tmp_path / "root")
     assert result.exit_code == 0
     assert f"TOY: {tmp_path / 'root' / 'TOY.zip'}" in result.stdout
+    assert "BUILTIN: needs no file" in lcpool("get", "BUILTIN").stdout
     result = lcpool("get", "NOPE", "TOY", "--root", tmp_path / "root")
     assert result.exit_code == 1
     assert "TU has no dataset" in result.stderr

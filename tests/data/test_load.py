@@ -38,6 +38,41 @@ def test_a_name_may_stand_for_a_folder(write_tu: Callable, tmp_path: Path):
     assert len(load_dataset("TOY", root=tmp_path / "root")) == 2
 
 
+def test_the_case_of_a_known_name_does_not_matter(
+    zip_tu: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    zip_tu("PROTEINS", folder=tmp_path / "root")
+    assert load_dataset("proteins", root=tmp_path / "root").name == "PROTEINS"
+    assert load_dataset("BuiltIn").name == "builtin"
+    monkeypatch.setattr(download, "download", lambda name, _: zip_tu(name))
+    assert load_dataset("mutagenicity").name == "Mutagenicity"
+    assert load_dataset("other").name == "other"
+
+
+def test_a_known_name_is_suggested_for_one_that_is_not(monkeypatch: pytest.MonkeyPatch):
+    def fail(name: str, _: object) -> None:
+        raise DatasetError(f"{name}: no.")
+
+    monkeypatch.setattr(download, "download", fail)
+    for name, message in (
+        ("protiens", r"protiens: no\. Did you mean PROTEINS\?"),
+        ("PROTEINS", r"PROTEINS: no\.$"),
+        ("enzymes", r"ENZYMES: no\.$"),
+        ("SOMETHING", r"SOMETHING: no\.$"),
+    ):
+        with pytest.raises(DatasetError, match=message):
+            load_dataset(name)
+
+
+def test_what_is_called_exactly_so_comes_first(
+    write_tu: Callable, zip_tu: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    zip_tu("PROTEINS", folder=tmp_path / "root")
+    write_tu("proteins")
+    monkeypatch.chdir(tmp_path)
+    assert load_dataset("proteins", root=tmp_path / "root").name == "proteins"
+
+
 def test_paths_as_strings_and_as_paths(
     zip_tu: Callable, write_tu: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

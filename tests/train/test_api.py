@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import random
 import sys
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from torch_geometric.data import Data
 
 from lcpool.data import builtin
 from lcpool.models import Architecture, PoolingOptions
-from lcpool.train import Protocol, Trainer, train, train_runs
+from lcpool.train import Model, Protocol, Trainer, checkpoint, train, train_runs
 from lcpool.train.api import pick_device, stack_size
 
 GRAPHS = builtin(num_graphs=40)
@@ -30,6 +31,8 @@ def own_poolings(tmp_path, monkeypatch):
 
 
 OWN = """
+import random
+import numpy as np
 import torch
 from lcpool import LCPooling
 
@@ -60,6 +63,38 @@ class Tied(Pooling):
 
     def change(self, x):
         return self.other(self.one(x))
+
+class Shared(Pooling):
+    def __init__(self, channels):
+        super().__init__(channels)
+        self.one = self.other = torch.nn.Linear(channels, channels)
+
+    def change(self, x):
+        return self.other(self.one(x))
+
+class Drawing(Pooling):
+    def change(self, x):
+        return x * random.random() * np.random.random() * torch.rand(())
+
+class DroppingLC(LCPooling):
+    def forward(self, x, *args, **kwargs):
+        x = torch.nn.functional.dropout(x, 0.5, self.training)
+        return super().forward(x, *args, **kwargs)
+
+class TiedScore(LCPooling):
+    def __init__(self, channels, ratio):
+        super().__init__(channels, ratio)
+        self.score.lin_x.weight = self.score.lin_fd.weight
+
+class Summing(LCPooling):
+    def __init__(self, channels, ratio):
+        super().__init__(channels, ratio)
+        self.register_buffer("steps", torch.tensor(0.0), persistent=False)
+
+    def forward(self, x, *args, **kwargs):
+        if self.training:
+            self.steps += 1
+        return super().forward(x * (1 + self.steps), *args, **kwargs)
 
 class Normed(LCPooling):
     def __init__(self, channels, ratio):
@@ -139,6 +174,7 @@ def test_on_epoch_sees_every_epoch_of_every_stack():
     ("options", "words"),
     [
         ({"runs": 0}, "'runs' must be at least 1, not 0"),
+        ({"epochs": 0}, "'epochs' must be at least 1, not 0"),
         ({"stack": 0}, "'stack' must be at least 1, not 0"),
         ({"stack": -1, "runs": 1}, "'stack' must be at least 1, not -1"),
         ({"patience": 0}, "'patience' must be at least 1"),
@@ -238,44 +274,100 @@ def test_a_single_run_of_what_cannot_be_stacked_needs_no_warning():
 
 
 @pytest.mark.usefixtures("own_poolings")
+@pytest.mark.parametrize("pool", ["Counting", "Tied", "Shared", "Normed", "Summing", "TiedScore"])
+@pytest.mark.filterwarnings("ignore:training one run at a time")
+def test_poolings_of_the_users_own_give_a_network_at_the_end(pool, tmp_path):
+    result = train(GRAPHS, f"own_poolings:{pool}", **QUICK)
+    assert result.stack == 1
+    assert train(GRAPHS, f"own_poolings:{pool}", **QUICK, stack=1).runs == result.runs
+    best = max(
+        result.runs, key=lambda r: (r.choices["accuracy"].accuracy, -r.choices["accuracy"].loss)
+    )
+    test = GRAPHS.subset(result.protocol.split_of(40, best.number).test)
+    result.model.save(tmp_path / "model.pt")
+    for model in (result.model, Model.load(tmp_path / "model.pt")):
+        chosen = model.probabilities(test)
+        loss = -chosen[torch.arange(len(test)), test.y].log().mean()
+        assert float(loss) == pytest.approx(best.test["accuracy"][1], rel=1e-5)
+
+
+@pytest.mark.usefixtures("own_poolings")
 @pytest.mark.parametrize(
-    "pool",
+    ("pool", "words"),
     [
-        pytest.param(
-            "Counting",
-            marks=pytest.mark.xfail(
-                strict=True, raises=RuntimeError, reason="a buffer that is not saved is unexpected"
-            ),
-        ),
-        pytest.param(
-            "Tied",
-            marks=pytest.mark.xfail(
-                strict=True, raises=RuntimeError, reason="of tied weights only one name is kept"
-            ),
-        ),
-        pytest.param(
-            "Normed",
-            marks=pytest.mark.xfail(
-                strict=True,
-                raises=RuntimeError,
-                reason="buffers without parameters are not stacked",
-            ),
-        ),
+        ("Normed", r"'pools\.0\.norm' is a BatchNorm1d whose buffers or options"),
+        ("Summing", r"'pools\.0' is a Summing whose buffers or options"),
+        ("TiedScore", r"'pools\.0\.score\.lin_x\.weight' is used in several places"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:training one run at a time")
-def test_poolings_of_the_users_own_give_a_network_at_the_end(pool):
-    result = train(GRAPHS, f"own_poolings:{pool}", **QUICK)
-    assert result.model.predict(GRAPHS).shape == (40,)
-    assert train(GRAPHS, f"own_poolings:{pool}", **QUICK, stack=1).runs == result.runs
+def test_what_a_stack_would_get_wrong_is_not_stacked(pool, words):
+    with pytest.warns(UserWarning, match=f"training one run at a time: {words}"):
+        train(GRAPHS, f"own_poolings:{pool}", **QUICK)
 
 
 @pytest.mark.usefixtures("own_poolings")
 @pytest.mark.filterwarnings("ignore:training one run at a time")
-@pytest.mark.xfail(strict=True, reason="what is drawn inside of a network does not follow the seed")
-def test_dropout_in_a_pooling_of_the_users_own_follows_the_seed():
-    first, second = (train(GRAPHS, "own_poolings:Dropping", **QUICK) for _ in range(2))
-    assert first.runs == second.runs
+@pytest.mark.parametrize("pool", ["Dropping", "Drawing", "DroppingLC"])
+def test_what_a_pooling_draws_follows_the_seed_alone(pool):
+    """Whatever the caller draws before and between, and whatever was drawn is left as it was."""
+    found = []
+    for global_seed in (1, 2):
+        torch.manual_seed(global_seed), np.random.seed(global_seed), random.seed(global_seed)
+        before = torch.get_rng_state(), np.random.random(), random.random()
+        torch.manual_seed(global_seed), np.random.seed(global_seed), random.seed(global_seed)
+        result = train(GRAPHS, f"own_poolings:{pool}", **QUICK, on_epoch=lambda _: None)
+        assert torch.equal(torch.get_rng_state(), before[0])
+        assert (np.random.random(), random.random()) == before[1:]
+        found.append(result.runs)
+    assert found[0] == found[1]
+    assert found[0][0].curves != found[0][1].curves
+    other = train(GRAPHS, f"own_poolings:{pool}", **QUICK, seed=1)
+    assert other.runs[0].curves != found[0][0].curves
+
+
+@pytest.mark.usefixtures("own_poolings")
+@pytest.mark.filterwarnings("ignore:training one run at a time")
+def test_a_run_alone_draws_what_it_draws_after_others():
+    whole = train(GRAPHS, "own_poolings:Dropping", **QUICK)
+    alone = train_runs(GRAPHS, whole.architecture, whole.protocol, [1], torch.device("cpu"))
+    assert alone.runs == whole.runs[1:]
+
+
+@pytest.mark.usefixtures("own_poolings")
+@pytest.mark.filterwarnings("ignore:training one run at a time")
+@pytest.mark.parametrize("pool", ["Dropping", "Drawing", "DroppingLC", "Summing"])
+def test_what_is_drawn_or_counted_goes_on_after_an_interruption(pool, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", -1.0)
+    options = QUICK | {"epochs": 4}
+    expected = train(GRAPHS, f"own_poolings:{pool}", **options).runs
+    for epoch in (1, 2, 3):  # every time one epoch further
+
+        def stop(trainer, epoch=epoch):
+            assert trainer.epoch == epoch
+            torch.rand(3)
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            train(GRAPHS, f"own_poolings:{pool}", **options, checkpoints=tmp_path, on_epoch=stop)
+    assert train(GRAPHS, f"own_poolings:{pool}", **options, checkpoints=tmp_path).runs == expected
+
+
+@pytest.mark.usefixtures("own_poolings")
+@pytest.mark.filterwarnings("ignore:training one run at a time")
+def test_a_pooling_that_was_changed_starts_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", -1.0)
+    epochs = []
+
+    def stop(trainer):
+        epochs.append(trainer.epoch)
+        raise ZeroDivisionError
+
+    for change in ("", "", "# a thought"):
+        source = tmp_path / "own_poolings.py"
+        source.write_text(source.read_text() + change)
+        with pytest.raises(ZeroDivisionError):
+            train(GRAPHS, "own_poolings:Tied", **QUICK, checkpoints=tmp_path, on_epoch=stop)
+    assert epochs == [1, 2, 1]
 
 
 # --- what comes out
@@ -312,6 +404,28 @@ def test_a_training_in_which_all_runs_diverge_says_so():
     assert result.accuracies().tolist() == []
     assert math.isnan(result.mean())
     assert math.isnan(result.std())
+    assert result.best is None
+    with pytest.raises(ValueError, match="all 2 runs diverged: there is no accuracy"):
+        result.model.predict(GRAPHS)
+    run = result.to_dict()["runs"][0]
+    assert run["diverged"] == 1
+    assert run["chosen"] == run["test"] == {"accuracy": None, "loss": None}
+
+
+@pytest.mark.parametrize("stack", [1, 2])
+def test_a_run_that_diverged_gives_no_model(stack):
+    """Run 0 has the best validation accuracy, and then diverges."""
+
+    def spoil(trainer):
+        if trainer.epoch == 1 and trainer.runs[0].number == 0:
+            trainer.runs[0].choices["accuracy"].accuracy = 2.0
+            with torch.no_grad():
+                trainer.stack.tensors()["pre.0.weight"][0] = math.nan
+
+    result = train(GRAPHS, "nopool", **QUICK, stack=stack, on_epoch=spoil)
+    assert [run.diverged for run in result.runs] == [2, None]
+    alone = train_runs(GRAPHS, result.architecture, result.protocol, [1], torch.device("cpu"))
+    assert torch.equal(result.model.probabilities(GRAPHS), alone.model.probabilities(GRAPHS))
 
 
 def test_the_same_call_gives_the_same_bits_and_another_seed_others():

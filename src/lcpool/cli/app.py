@@ -15,8 +15,24 @@ app.add_typer(data.app, name="data")
 app.command()(train)
 
 
+def show_version(asked: bool) -> None:
+    """Print the version, and end."""
+    if asked:
+        from lcpool import __version__
+
+        typer.echo(f"lcpool {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def lcpool() -> None:
+def lcpool(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=show_version, is_eager=True, help="Print the version, and end."
+        ),
+    ] = False,
+) -> None:
     """Graph pooling by local cluster selection."""
 
 

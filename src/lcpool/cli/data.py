@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Datasets: list, get, and check against the paper.")
 
-BUILTIN = "builtin"
 MADE = "needs no file: made when it is asked for"
 
 Root = Annotated[
@@ -30,11 +29,11 @@ def list_datasets(root: Root = None) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from lcpool.data.load import find_dataset
+    from lcpool.data.load import BUILTIN, find_dataset, known_datasets
     from lcpool.data.table import paper_datasets
 
     table = Table("dataset", "in the paper", "where")
-    for name in (*paper_datasets(), "MUTAG", BUILTIN):
+    for name in known_datasets():
         place = MADE if name == BUILTIN else find_dataset(name, root)
         where = escape(str(place)) if place else f"[dim]not here: lcpool data get {name}[/]"
         table.add_row(name, "yes" if name in paper_datasets() else "", where)
@@ -48,12 +47,13 @@ def get(
 ) -> None:
     """Download the datasets that are not here yet."""
     from lcpool.data import DatasetError
-    from lcpool.data.load import locate
+    from lcpool.data.load import BUILTIN, known_name, locate
 
     failed = False
     for name in names:
         try:
-            typer.echo(f"{name}: {MADE if name == BUILTIN else locate(name, root)}")
+            made = known_name(name) == BUILTIN
+            typer.echo(f"{name}: {MADE if made else locate(name, root)}")
         except DatasetError as error:
             failed = True
             typer.echo(str(error), err=True)
@@ -86,11 +86,11 @@ def _check_one(table: Table, name: str, root: Path | None) -> bool:
     from rich.markup import escape
 
     from lcpool.data import DatasetError, load_dataset
-    from lcpool.data.load import find_dataset
+    from lcpool.data.load import BUILTIN, find_dataset, known_name
     from lcpool.data.table import check as check_figures
 
     try:
-        if name != BUILTIN and find_dataset(name, root) is None:
+        if known_name(name) != BUILTIN and find_dataset(name, root) is None:
             raise DatasetError(f"{name}: not here; lcpool data get {name}")
         figures = check_figures(load_dataset(name, root))
     except DatasetError as error:

@@ -103,13 +103,14 @@ def train(
                 split=split, seed=seed, device=device, stack=stack,
                 checkpoints=_checkpoint_folder(checkpoints), root=root, on_epoch=progress,
             )  # fmt: skip
-    if as_json:
-        typer.echo(json.dumps(_without_nan(result.to_dict()), allow_nan=False))
-    else:
-        _print_result(result)
-    if save is not None:
-        with one_line_errors(STOPPED):
-            result.model.save(save)
+    with one_line_errors("stopped."):
+        if as_json:
+            typer.echo(json.dumps(_without_nan(result.to_dict()), allow_nan=False))
+        else:
+            _print_result(result)
+        model = result.model  # An error, also without --save, if all runs diverged.
+        if save is not None:
+            model.save(save)
             say(f"the model is in {save}")
 
 
@@ -159,8 +160,9 @@ def _check_own_pooling(name: str, hidden: int, ratio: float) -> None:
     edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
     try:
         out = layer(torch.randn(4, hidden), edges, None, torch.tensor([0, 0, 1, 1]))
-        _, _, _, batch = out[:4]
-        batch.unique()
+        x, _, _, batch = out[:4]
+        if x.shape != (batch.numel(), hidden):
+            raise ValueError(f"x of shape {list(x.shape)}, not [{batch.numel()}, {hidden}]")
     except Exception as error:
         raise ValueError(
             f"'{name}' is called as pool(x, edge_index, edge_attr, batch) and must return "
@@ -207,11 +209,16 @@ def _print_result(result: Result) -> None:
         table.add_column("the paper")
     for rule in RULES:
         figures = [(result.mean(rule), result.std(rule)), *([paper] if paper else [])]
-        table.add_row(f"validation {rule}", *(f"{mean:.2f} ± {std:.2f} %" for mean, std in figures))
+        table.add_row(f"validation {rule}", *(_figure(mean, std) for mean, std in figures))
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
     console.print(table)
     console.print(_circumstances(result), markup=False, soft_wrap=True)
+
+
+def _figure(mean: float, std: float) -> str:
+    """Mean ± std in percent, or a dash where all runs diverged."""
+    return "–" if math.isnan(mean) else f"{mean:.2f} ± {std:.2f} %"
 
 
 def _circumstances(result: Result) -> str:

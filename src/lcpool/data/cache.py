@@ -5,11 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import pickle
 import sys
-import tempfile
 import warnings
-import zipfile
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,13 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.data.files import read_whole, write_atomically
 from lcpool.data.graphset import GraphSet
 from lcpool.data.source import Source
 from lcpool.data.tu import READER_VERSION, read_tu
-
-# What torch and zipfile raise for a file that is cut short, damaged or something else altogether.
-_CORRUPT = (OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError,
-            pickle.UnpicklingError, zipfile.BadZipFile)  # fmt: skip
 
 
 def user_cache() -> Path:
@@ -53,31 +47,19 @@ def read_cached(path: Path) -> GraphSet:
 def _load(path: Path, key: list[Any]) -> GraphSet | None:
     """The graphs in a cache file, or None where it is missing, out of date or damaged."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            # torch.load itself does not look at the checksums.
-            if archive.testzip() is not None:
-                return None
-        content = torch.load(path, weights_only=True)
+        content = read_whole(path)
         if content.pop("key") != key:
             return None
         return GraphSet(**{**content, "x": content["x"].float()})
-    except _CORRUPT:
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _save(path: Path, key: list[Any], graphs: GraphSet) -> None:
-    """Write a cache file beside ``path`` that takes its place only when it is complete."""
+    """Write a cache file, or say that it cannot be written."""
     columns = {field.name: getattr(graphs, field.name) for field in fields(graphs)}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        os.close(handle)
-        try:
-            torch.save({**columns, "x": _compact(graphs.x), "key": key}, name)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        write_atomically({**columns, "x": _compact(graphs.x), "key": key}, path)
     except (OSError, RuntimeError) as error:
         _warn_unwritable(path.parent, getattr(error, "strerror", None) or "writing failed")
 

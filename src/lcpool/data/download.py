@@ -67,7 +67,8 @@ def _fetch(name: str, url: str, target: Path) -> None:
             if error.code == 416:  # Nothing lies behind the piece we have.
                 part.unlink(missing_ok=True)
             if not left or (error.code < 500 and error.code != 416):
-                hint = "TU has no dataset of that name" if error.code == 404 else str(error)
+                missing = "TU has no dataset of that name; upper and lower case count"
+                hint = missing if error.code == 404 else str(error)
                 raise DatasetError(f"{name}: {hint} ({url}).") from None
         except (OSError, http.client.HTTPException) as error:
             if not left:
@@ -106,7 +107,7 @@ def _kept(part: Path) -> str:
             f"the first {part.stat().st_size} bytes are kept, and the next try goes on from there."
         )
     part.unlink(missing_ok=True)
-    return "check the connection, or put the zip into the data folder by hand."
+    return f"check the connection, or put the zip into {part.parent} by hand."
 
 
 @contextlib.contextmanager

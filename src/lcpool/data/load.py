@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable
@@ -12,6 +13,9 @@ from torch_geometric.data import Data
 from lcpool.data.builtin import builtin
 from lcpool.data.cache import read_cached, user_cache
 from lcpool.data.graphset import DatasetError, GraphSet
+from lcpool.data.table import paper_datasets
+
+BUILTIN = "builtin"
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 
@@ -24,7 +28,8 @@ def load_dataset(
 
     Args:
         name_or_path: the name of a TU dataset, the path of its zip or folder, ``"builtin"`` for
-            the built-in one, a list of PyG graphs or a PyG dataset.
+            the built-in one, a list of PyG graphs or a PyG dataset. The case of a
+            :func:`known name <known_datasets>` does not matter.
         root: the folder to look for names in first, and to download to. After it come the folder
             named by ``LCPOOL_DATA`` and the user's cache.
 
@@ -36,7 +41,7 @@ def load_dataset(
         return name_or_path
     if not isinstance(name_or_path, str | os.PathLike):
         return GraphSet.from_graphs(name_or_path, getattr(name_or_path, "name", "graphs"))
-    if name_or_path == "builtin":
+    if known_name(os.fspath(name_or_path)) == BUILTIN:
         return builtin()
     return read_cached(locate(name_or_path, root))
 
@@ -51,7 +56,12 @@ def locate(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | 
         raise DatasetError(f"'{name}' is neither the name of a dataset nor a path that exists.")
     from lcpool.data.download import download
 
-    return download(name, data_folders(root)[0])
+    try:
+        return download(known_name(name), data_folders(root)[0])
+    except DatasetError as error:
+        if (meant := _similar_name(known_name(name))) is None:
+            raise
+        raise DatasetError(f"{error} Did you mean {meant}?") from error
 
 
 def find_dataset(
@@ -59,15 +69,41 @@ def find_dataset(
 ) -> Path | None:
     """The folder or zip of a dataset if it is on this machine, else None."""
     path = Path(name_or_path).expanduser()
-    places = [path]
-    # A bare word is first of all a name.
-    if path.name == name_or_path and path.suffix != ".zip":
-        places = [folder / file for folder in data_folders(root) for file in (f"{path}.zip", path)]
-        places.append(path)
+    # A bare word is first of all a name, as it stands before as it is usually spelt.
+    if path.name != name_or_path or path.suffix == ".zip":
+        places = [path]
+    else:
+        usual = known_name(path.name)
+        places = [*_places(path.name, root), path, *_places(usual, root)]
     return next((place for place in places if place.exists()), None)
+
+
+def _places(name: str, root: str | os.PathLike[str] | None) -> list[Path]:
+    return [folder / file for folder in data_folders(root) for file in (f"{name}.zip", name)]
+
+
+def known_datasets() -> list[str]:
+    """The names that need no looking up: the paper's, TU's smallest, and the built-in one."""
+    return [*paper_datasets(), "MUTAG", BUILTIN]
+
+
+def known_name(name: str) -> str:
+    """The usual spelling of a known dataset's name, whatever its case; other names as they are.
+
+    >>> known_name("proteins"), known_name("my_data")
+    ('PROTEINS', 'my_data')
+    """
+    return next((known for known in known_datasets() if known.lower() == name.lower()), name)
 
 
 def data_folders(root: str | os.PathLike[str] | None = None) -> list[Path]:
     """Where datasets are looked for, in this order; downloads go to the first."""
     named = (root, os.environ.get("LCPOOL_DATA"), user_cache() / "tu")
     return [Path(folder).expanduser() for folder in named if folder]
+
+
+def _similar_name(name: str) -> str | None:
+    """The known name that an unknown one may have been meant to be."""
+    known = {spelt.lower(): spelt for spelt in known_datasets()}
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    return known[close[0]] if close and name not in known.values() else None

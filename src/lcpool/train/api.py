@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -13,11 +14,14 @@ from torch_geometric.data import Data
 
 from lcpool.data import GraphSet, load_dataset
 from lcpool.models import Architecture, Backbone, PoolingOptions
+from lcpool.models.pooling import import_class
 from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.loop import Trainer, initial_model, run_losses
 from lcpool.train.protocol import Protocol
 from lcpool.train.result import Model, Result
+from lcpool.train.seeding import seeded
 from lcpool.train.stacked import CannotStackError, Single, Stack
+from lcpool.train.tensors import take_over
 
 OnEpoch = Callable[[Trainer], None]
 
@@ -80,11 +84,12 @@ def train(
         >>> len(result.accuracies()), result.model.predict(load_dataset("builtin")).shape[0] > 0
         (2, True)
     """
+    for name, number in (("runs", runs), ("epochs", epochs)):
+        if number < 1:
+            raise ValueError(f"'{name}' must be at least 1, not {number}.")
     options = PoolingOptions(ratio, score_channels, self_loops, rescale)
     architecture = Architecture(backbone, conv, pool, hidden, norm, poolings, options)
     protocol = Protocol(lr, batch_size, epochs, patience, split, seed)  # type: ignore[arg-type]
-    if runs < 1:
-        raise ValueError(f"'runs' must be at least 1, not {runs}.")
     graphs = dataset if isinstance(dataset, GraphSet) else load_dataset(dataset, root=root)
     folder = None if checkpoints is None else Path(checkpoints)
     return train_runs(
@@ -123,7 +128,7 @@ def train_runs(
         seconds=sum(trainer.seconds for trainer in trainers),
         device=device_name(device),
         stack=size,
-        model=best_model(graphs, architecture, trainers),
+        best=best_model(graphs, architecture, trainers),
     )
     for checkpoint in finished:
         checkpoint.remove()
@@ -138,14 +143,14 @@ def train_to_the_end(
     if saved is not None:
         trainer.load_state(saved)
     with interrupt_later() as interrupted:
-        while not trainer.ended:
+        while not (trainer.ended or interrupted()):
             trainer.train_epoch()
-            stop = interrupted()  # asked once: a later Ctrl-C waits for the next epoch to be saved
-            checkpoint.save(trainer.state, now=stop or trainer.ended)
+            checkpoint.save(trainer.state, now=trainer.ended)
             if on_epoch is not None:
                 on_epoch(trainer)
-            if stop:
-                raise KeyboardInterrupt
+        if interrupted():  # whenever it was, the last epoch is whole
+            checkpoint.save(trainer.state, now=True)
+            raise KeyboardInterrupt
     trainer.test()
 
 
@@ -167,7 +172,8 @@ def stack_size(
     if size == 1:
         return 1
     try:
-        Stack([initial_model(graphs, architecture, protocol, 0)])
+        with seeded(0):
+            Stack([initial_model(graphs, architecture, protocol, 0)])
     except CannotStackError as error:
         warnings.warn(f"training one run at a time: {error}", stacklevel=3)
         return 1
@@ -189,27 +195,36 @@ def step_memory(graphs: GraphSet, model: Backbone, protocol: Protocol) -> int:
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     batch = graphs.batch(largest)
-    loss = run_losses(Single(model.to(device))(batch, 1), batch, 1)
-    torch.autograd.backward(loss.sum())
+    with seeded(0, device):
+        loss = run_losses(Single(model.to(device))(batch, 1), batch, 1)
+        torch.autograd.backward(loss.sum())
     peak = torch.cuda.max_memory_allocated(device) - before
     del loss, batch
     torch.cuda.empty_cache()
     return peak
 
 
-def best_model(graphs: GraphSet, architecture: Architecture, trainers: list[Trainer]) -> Model:
-    """The network of the run with the best validation accuracy, at the epoch it was reached."""
+def best_model(
+    graphs: GraphSet, architecture: Architecture, trainers: list[Trainer]
+) -> Model | None:
+    """The network of the run with the best validation accuracy, at the epoch it was reached.
+
+    A run that diverged is no candidate, as it counts in no figure; None where all did.
+    """
     candidates = [
         (run.choices["accuracy"], trainer, position)
         for trainer in trainers
         for position, run in enumerate(trainer.runs)
+        if run.diverged is None
     ]
+    if not candidates:
+        return None
     _, trainer, position = max(candidates, key=lambda c: (c[0].accuracy, -c[0].loss))
-    network = Backbone.of(graphs, architecture)
+    number = trainer.runs[position].number
+    network = initial_model(graphs, architecture, trainer.protocol, number)
     chosen = trainer.best["accuracy"]
-    network.load_state_dict({name: value[position] for name, value in chosen.items()})
-    mean_nodes = float(graphs.node_counts.double().mean())
-    return Model(network.to(graphs.x.device), graphs.classes, mean_nodes, graphs.name)
+    take_over(network, {name: value[position] for name, value in chosen.items()})
+    return Model.of(network.to(graphs.x.device), graphs)
 
 
 def fingerprint(graphs: GraphSet) -> str:
@@ -222,15 +237,32 @@ def fingerprint(graphs: GraphSet) -> str:
 
 
 def _checkpoint(trainer: Trainer, architecture: Architecture, folder: Path | None) -> Checkpoint:
+    if folder is None:
+        return Checkpoint(None, {})
     identity = {
         "format": 1,
         "dataset": trainer.graphs.name,
-        "graphs": fingerprint(trainer.graphs) if folder is not None else "",
+        "graphs": fingerprint(trainer.graphs),
         "architecture": architecture.to_dict(),
+        "code": pooling_code(architecture.pool),
         "protocol": asdict(trainer.protocol),
         "runs": [run.number for run in trainer.runs],
     }
     return Checkpoint(folder, identity)
+
+
+def pooling_code(name: str) -> str:
+    """A digest of the file that a pooling of the user's own is written in; "" for others.
+
+    While they work on it, the training of an older version is not to be continued.
+    """
+    if ":" not in name:
+        return ""
+    try:
+        source = Path(inspect.getfile(import_class(name))).read_bytes()
+    except (OSError, TypeError):  # written into an interpreter, not into a file
+        return ""
+    return hashlib.sha256(source).hexdigest()
 
 
 def pick_device(device: str | torch.device | None) -> torch.device:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import signal
-import tempfile
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from lcpool.data.files import read_whole, write_atomically
 
 # Seconds between two writings. Finished epochs since the last are trained again, with the same
 # result: every random choice derives from the seed, the run and the epoch.
@@ -38,14 +37,11 @@ class Checkpoint:
 
     def load(self, device: torch.device) -> dict[str, Any] | None:
         """What was saved, or None where there is nothing, or nothing whole."""
-        if self.path is None or not self.path.exists():
+        if self.path is None:
             return None
         try:
-            with zipfile.ZipFile(self.path) as archive:
-                if archive.testzip() is not None:  # torch itself does not look at the checksums
-                    return None
-            state = torch.load(self.path, map_location=device, weights_only=True)
-        except Exception:  # A file that cannot be read is no checkpoint; the training starts over.
+            state = read_whole(self.path, device)
+        except (OSError, ValueError):  # The training starts over.
             return None
         return state if isinstance(state, dict) and "runs" in state else None
 
@@ -83,18 +79,3 @@ def interrupt_later() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(pressed)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def write_atomically(values: Any, path: Path) -> None:
-    """Save with torch so that ``path`` is always the old file or the new one, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save(values, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from lcpool.data import GraphBatch, GraphSet
 from lcpool.models import Architecture, Backbone, Output
 from lcpool.train.protocol import RULES, Choice, Protocol
+from lcpool.train.seeding import seeded
 from lcpool.train.stacked import Single, Stack
 
 # Graphs of a run that are evaluated at a time: without gradients they take little memory.
@@ -43,6 +45,29 @@ class Run:
     def epochs(self) -> int:
         """Epochs trained."""
         return len(self.curves)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As named values, accuracies in percent; None where a rule never chose an epoch."""
+        return {
+            "number": self.number,
+            "epochs": self.epochs,
+            "diverged": self.diverged,
+            "chosen": {
+                rule: {"epoch": choice.epoch, **_percent(choice.accuracy, choice.loss)}
+                if choice.epoch
+                else None
+                for rule, choice in self.choices.items()
+            },
+            "test": {
+                rule: _percent(*figures) if self.choices[rule].epoch else None
+                for rule, figures in self.test.items()
+            },
+            "curves": {
+                "training_loss": [row[0] for row in self.curves],
+                "validation_loss": [row[1] for row in self.curves],
+                "validation_accuracy": [100 * row[2] for row in self.curves],
+            },
+        }
 
     def ended(self, protocol: Protocol) -> bool:
         """Whether there is nothing more to train."""
@@ -79,7 +104,8 @@ class Trainer:
         self.seconds = 0.0
         self.splits = [protocol.split_of(len(graphs), number) for number in numbers]
         models = [initial_model(graphs, architecture, protocol, number) for number in numbers]
-        self.stack = Single(models[0]) if len(models) == 1 else Stack(models)
+        with seeded(0):  # layers of a stack draw parameters before they are given theirs
+            self.stack = Single(models[0]) if len(models) == 1 else Stack(models)
         self.stack.model.to(graphs.x.device)
         self.optimizer = torch.optim.Adam(
             self.stack.model.parameters(), lr=protocol.lr, fused=graphs.x.is_cuda
@@ -100,12 +126,18 @@ class Trainer:
     def train_epoch(self) -> None:
         """One epoch of every run that has not ended: train, validate, choose, drop the ended."""
         started = time.perf_counter()
-        train_loss = self._train()
-        val_loss, val_accuracy = self._evaluate([self.splits[a].val for a in self.active])
+        with self._random(self.epoch + 1):
+            train_loss = self._train()
+            val_loss, val_accuracy = self._evaluate([self.splits[a].val for a in self.active])
         rows = torch.stack([train_loss, val_loss, val_accuracy], dim=1).tolist()
         self._choose(rows)
         self._drop_ended()
         self.seconds += time.perf_counter() - started
+
+    def _random(self, epoch: int) -> AbstractContextManager[None]:
+        """What the networks draw inside follows from the seed, the runs and the epoch alone."""
+        numbers = [self.runs[a].number for a in self.active]
+        return seeded(self.protocol.network_seed(numbers, epoch), self.graphs.x.device)
 
     def _train(self) -> Tensor:
         """The mean training loss of each run over one epoch."""
@@ -177,7 +209,8 @@ class Trainer:
         self.active = list(range(len(self.runs)))
         for rule in RULES:
             self.stack.restore(self.best[rule])
-            loss, accuracy = self._evaluate([split.test for split in self.splits])
+            with self._random(epoch=0):
+                loss, accuracy = self._evaluate([split.test for split in self.splits])
             figures = torch.stack([accuracy, loss], dim=1).tolist()
             for run, (test_accuracy, test_loss) in zip(self.runs, figures, strict=True):
                 run.test[rule] = (test_accuracy, test_loss)
@@ -207,8 +240,7 @@ def initial_model(
     graphs: GraphSet, architecture: Architecture, protocol: Protocol, number: int
 ) -> Backbone:
     """The network with which a run begins."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(protocol.init_seed(number))
+    with seeded(protocol.init_seed(number)):
         return Backbone.of(graphs, architecture)
 
 
@@ -220,6 +252,10 @@ def run_losses(out: Output, batch: GraphBatch, runs: int) -> Tensor:
     # Empty graphs have no auxiliary loss and do not count in its mean.
     counts = (batch.node_counts.view(runs, -1) > 0).sum(1).clamp(min=1)
     return loss + out.graph_loss.view(runs, -1).sum(1) / counts.to(loss.device, non_blocking=True)
+
+
+def _percent(accuracy: float, loss: float) -> dict[str, float]:
+    return {"accuracy": 100 * accuracy, "loss": loss}
 
 
 def _run(values: dict[str, Any]) -> Run:

@@ -14,6 +14,7 @@ validation. The test graphs are looked at once, with the network of the epoch th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -77,6 +78,14 @@ class Protocol:
     def init_seed(self, run: int) -> int:
         """The seed of a run's first parameters."""
         return derive(self.seed, run, 0)
+
+    def network_seed(self, runs: Sequence[int], epoch: int) -> int:
+        """The seed of what networks draw in an epoch (dropout), or in the test, as epoch 0.
+
+        Runs that train as one draw from one stream: a run alone draws other numbers.
+        """
+        first, *others = runs
+        return derive(self.seed, first, 2, epoch, *others)
 
 
 def derive(*numbers: int) -> int:

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from lcpool.data import GraphSet
+from lcpool.data.degrees import features_are_degrees, with_degrees
+from lcpool.data.files import read_whole, write_atomically
 from lcpool.models import Architecture, Backbone
-from lcpool.train.checkpoint import write_atomically
 from lcpool.train.loop import EVAL_BATCH, Run
-from lcpool.train.protocol import Protocol
+from lcpool.train.protocol import RULES, Protocol
+from lcpool.train.seeding import seeded
+from lcpool.train.tensors import take_over, tensors_of
 
-FORMAT = 1
+FORMAT = 2
+HOW_TO_SAVE = "Models are written by Model.save and by lcpool train --save."
 
 
 @dataclass
@@ -29,12 +33,27 @@ class Model:
         classes: the label that each class had in the data.
         mean_nodes: the training data's mean number of nodes, part of some networks' shape.
         dataset: the name of the training data.
+        degrees: whether its nodes had no features but their degrees.
     """
 
     network: Backbone
     classes: tuple[int, ...]
     mean_nodes: float
     dataset: str
+    degrees: bool = False
+
+    @property
+    def num_features(self) -> int:
+        """Features of a node that the network takes."""
+        first = self.network.pre[0]
+        assert isinstance(first, nn.Linear)
+        return first.in_features
+
+    @classmethod
+    def of(cls, network: Backbone, graphs: GraphSet) -> Model:
+        """A network that was trained on ``graphs``."""
+        mean_nodes = float(graphs.node_counts.double().mean())
+        return cls(network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs))
 
     def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
         """The predicted label of each graph, in the labels of the training data."""
@@ -45,10 +64,11 @@ class Model:
     def probabilities(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
         """The probability of each class for each graph, ``[graphs, classes]``, on the CPU."""
         batchable = graphs if isinstance(graphs, GraphSet) else GraphSet.from_graphs(graphs)
-        width = self.network.pre[0].in_features
-        if batchable.num_features != width:
+        if self.degrees and features_are_degrees(batchable):
+            batchable = with_degrees(batchable, self.num_features)
+        if batchable.num_features != self.num_features:
             raise ValueError(
-                f"the network was trained on {width} features a node ({self.dataset}), "
+                f"the network was trained on {self.num_features} features a node ({self.dataset}), "
                 f"but these graphs have {batchable.num_features}."
             )
         device = next(self.network.parameters()).device
@@ -60,32 +80,44 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write the network, its shape and its classes; :meth:`load` reads them back."""
-        state = {name: value.cpu() for name, value in self.network.state_dict().items()}
         values = {
             "lcpool": FORMAT,
             "architecture": self.network.architecture.to_dict(),
             "classes": list(self.classes),
             "mean_nodes": self.mean_nodes,
             "dataset": self.dataset,
-            "in_channels": self.network.pre[0].in_features,
-            "state": state,
+            "degrees": self.degrees,
+            "num_features": self.num_features,
+            "tensors": {name: value.cpu() for name, value in tensors_of(self.network).items()},
         }
         write_atomically(values, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Model:
-        """Read a saved network; nothing in the file is executed (``weights_only``)."""
-        values = torch.load(path, map_location="cpu", weights_only=True)
+        """Read a saved network; nothing in the file is executed (``weights_only``).
+
+        Raises:
+            OSError: if the file cannot be opened.
+            ValueError: if it holds no model, or the network's own pooling is another one now.
+        """
+        try:
+            values = read_whole(Path(path))
+        except ValueError as error:
+            raise ValueError(f"{path} is no lcpool model: {error} {HOW_TO_SAVE}") from error
         if not isinstance(values, dict) or values.get("lcpool") != FORMAT:
-            raise ValueError(f"{path} is no lcpool model of format {FORMAT}.")
-        network = Backbone(
-            values["in_channels"],
-            len(values["classes"]),
-            values["mean_nodes"],
-            Architecture.from_dict(values["architecture"]),
-        )
-        network.load_state_dict(values["state"])
-        return cls(network, tuple(values["classes"]), values["mean_nodes"], values["dataset"])
+            raise ValueError(f"{path} is no lcpool model of format {FORMAT}. {HOW_TO_SAVE}")
+        architecture = Architecture.from_dict(values["architecture"])
+        size = (values["num_features"], len(values["classes"]), values["mean_nodes"])
+        with seeded(0):
+            network = Backbone(*size, architecture)
+        try:
+            take_over(network, values["tensors"])
+        except ValueError as error:
+            raise ValueError(
+                f"{path} was saved with another '{architecture.pool}' than there is now: {error}"
+            ) from error
+        shape = (tuple(values["classes"]), values["mean_nodes"], values["dataset"])
+        return cls(network, *shape, values["degrees"])
 
 
 @dataclass(frozen=True)
@@ -100,7 +132,7 @@ class Result:
         seconds: wall time of training, all runs together.
         device: where it was trained.
         stack: how many runs were trained as one.
-        model: the run with the best validation accuracy, ready to predict.
+        best: the network of the run with the best validation accuracy, None if all diverged.
     """
 
     dataset: str
@@ -110,7 +142,17 @@ class Result:
     seconds: float
     device: str
     stack: int
-    model: Model
+    best: Model | None
+
+    @property
+    def model(self) -> Model:
+        """The run with the best validation accuracy, ready to predict."""
+        if self.best is None:
+            raise ValueError(
+                f"all {len(self.runs)} runs diverged: there is no accuracy, and no model. Try a "
+                f"lower learning rate than {self.protocol.lr}, and look for huge features."
+            )
+        return self.best
 
     def accuracies(self, rule: str = "accuracy") -> Tensor:
         """Test accuracies in percent, of the runs that did not diverge."""
@@ -118,7 +160,7 @@ class Result:
         return torch.tensor(found, dtype=torch.float64)
 
     def mean(self, rule: str = "accuracy") -> float:
-        """Mean test accuracy in percent."""
+        """Mean test accuracy in percent; NaN if all runs diverged."""
         return float(self.accuracies(rule).mean())
 
     def std(self, rule: str = "accuracy") -> float:
@@ -127,14 +169,14 @@ class Result:
         return float(values.std(correction=min(1, len(values) - 1)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the network, as plain values."""
+        """Everything but the network, as plain values; accuracies in percent."""
         return {
             "dataset": self.dataset,
             "architecture": self.architecture.to_dict(),
             "protocol": asdict(self.protocol),
-            "mean": {rule: self.mean(rule) for rule in ("accuracy", "loss")},
-            "std": {rule: self.std(rule) for rule in ("accuracy", "loss")},
-            "runs": [asdict(run) for run in self.runs],
+            "mean": {rule: self.mean(rule) for rule in RULES},
+            "std": {rule: self.std(rule) for rule in RULES},
+            "runs": [run.to_dict() for run in self.runs],
             "seconds": self.seconds,
             "device": self.device,
             "stack": self.stack,

@@ -24,7 +24,9 @@ from lcpool.data import GraphBatch
 from lcpool.models import Backbone, Output
 from lcpool.nn.leaf import Bias, Projection, project
 from lcpool.train.bands import BandedBatchNorm, BandedLinear, Spread
-from lcpool.train.rows import Levels, Rows, counts_are_known, level_of
+from lcpool.train.rows import Levels, Rows, level_of
+from lcpool.train.stackable import why_not_stacked
+from lcpool.train.tensors import tensors_of
 
 
 class CannotStackError(TypeError):
@@ -220,14 +222,13 @@ class Stack:
         models: the networks, one a run.
 
     Raises:
-        CannotStackError: where a pooling's counts are not known beforehand, or parameters lie in a
-            layer of a kind that is not known here.
+        CannotStackError: where a pooling's counts are not known beforehand, or parameters or
+            buffers lie in a layer of a kind that is not known here, or in several.
     """
 
     def __init__(self, models: Sequence[Backbone]) -> None:
-        for pool in models[0].pools:
-            if not counts_are_known(pool):
-                raise CannotStackError(f"{pool} keeps a number of nodes not known beforehand.")
+        if (reason := why_not_stacked(models[0])) is not None:
+            raise CannotStackError(reason)
         self.model = copy.deepcopy(models[0])
         self.levels = Levels()
         self.leaves: dict[str, Stacked] = {}
@@ -299,8 +300,7 @@ class Single:
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers, with one run in front; they share memory with the network."""
-        named = (*self.model.named_parameters(), *self.model.named_buffers())
-        return {name: value.detach().unsqueeze(0) for name, value in named}
+        return {name: value.unsqueeze(0) for name, value in tensors_of(self.model).items()}
 
     def keep(self, positions: Tensor, optimizer: torch.optim.Optimizer) -> None:
         """The only run goes on."""

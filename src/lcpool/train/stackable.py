@@ -1,0 +1,43 @@
+"""What a stack could not represent, found before one is made."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from lcpool.models import Backbone
+from lcpool.train.rows import counts_are_known
+
+
+def why_not_stacked(network: Backbone) -> str | None:
+    """Why runs of this network cannot be trained as one, or None where nothing is in the way."""
+    for pool in network.pools:
+        if not counts_are_known(pool):
+            return f"{pool} keeps a number of nodes not known beforehand."
+    if (name := tied(network)) is not None:
+        return f"'{name}' is used in several places, which would be told apart."
+    for name, layer in network.named_modules():
+        if not is_usual(layer):
+            kind = type(layer).__name__
+            return f"'{name}' is a {kind} whose buffers or options cannot be stacked."
+    return None
+
+
+def tied(network: nn.Module) -> str | None:
+    """The name of a parameter or buffer that also has another name, or None."""
+    once = {name for name, _ in (*network.named_parameters(), *network.named_buffers())}
+    for name, _ in (
+        *network.named_parameters(remove_duplicate=False),
+        *network.named_buffers(remove_duplicate=False),
+    ):
+        if name not in once:
+            return name
+    return None
+
+
+def is_usual(layer: nn.Module) -> bool:
+    """Whether a layer's buffers are those of a batch norm, and a norm's options are the default."""
+    if isinstance(layer, nn.BatchNorm1d):
+        return layer.affine and layer.track_running_stats and layer.momentum is not None
+    if isinstance(layer, nn.LayerNorm) and layer.elementwise_affine and layer.bias is None:
+        return False
+    return next(layer.buffers(recurse=False), None) is None
