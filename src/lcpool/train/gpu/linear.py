@@ -77,9 +77,8 @@ def weight_gradient(
         sums += grads
     at = run * inputs * outputs + o[:, None] * inputs + i[None, :]
     tl.store(grad_weight + at, total, (o < outputs)[:, None] & (i < inputs)[None, :])
-    if BIASED:
-        if tl.program_id(2) == 0:
-            tl.store(grad_bias + run * outputs + o, tl.sum(sums, 1), o < outputs)
+    if BIASED and tl.program_id(2) == 0:
+        tl.store(grad_bias + run * outputs + o, tl.sum(sums, 1), o < outputs)
 
 
 class TritonLinear(torch.autograd.Function):
