@@ -51,7 +51,7 @@ def multiply(
 @triton.jit
 def weight_gradient(
     grad, x, grad_weight, grad_bias, table, runs, inputs, outputs,
-    BIASED: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
+    ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
 ):  # fmt: skip
     """DW = gᵀ x and db = Σ g over the rows of a run."""
     run = tl.program_id(0)
@@ -77,7 +77,7 @@ def weight_gradient(
         sums += grads
     at = run * inputs * outputs + o[:, None] * inputs + i[None, :]
     tl.store(grad_weight + at, total, (o < outputs)[:, None] & (i < inputs)[None, :])
-    if BIASED and tl.program_id(2) == 0:
+    if tl.program_id(2) == 0:
         tl.store(grad_bias + run * outputs + o, tl.sum(sums, 1), o < outputs)
 
 
@@ -100,15 +100,13 @@ class TritonLinear(torch.autograd.Function):
         grad_x = None
         if ctx.needs_input_grad[0]:
             grad_x = product(grad, weight, None, rows, inputs, (1, inputs))
-        biased = ctx.needs_input_grad[2]
-        grad_weight = torch.empty_like(weight)
-        grad_bias = weight.new_empty(runs, outputs) if biased else None
+        grad_weight, grad_bias = torch.empty_like(weight), weight.new_empty(runs, outputs)
         blocks = runs, triton.cdiv(outputs, INPUTS), triton.cdiv(inputs, INPUTS)
         weight_gradient[blocks](
-            grad, x, grad_weight, grad_bias if biased else grad, rows.table, runs, inputs, outputs,
-            biased, ROWS, INPUTS, INPUTS,
+            grad, x, grad_weight, grad_bias, rows.table, runs, inputs, outputs,
+            ROWS, INPUTS, INPUTS,
         )  # fmt: skip
-        return grad_x, grad_weight, grad_bias, None
+        return grad_x, grad_weight, grad_bias if ctx.needs_input_grad[2] else None, None
 
 
 def product(
