@@ -5,14 +5,14 @@ import pytest
 import torch
 from hypothesis import settings
 
+if not torch.cuda.is_available():  # Triton's interpreter runs kernels for a GPU on a CPU.
+    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is first imported, as PyG does
+
 from lcpool.ops import kernels
 
 # A deadline would be a wall-clock assertion: the first example of a test compiles kernels.
 settings.register_profile("lcpool", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("lcpool")
-
-if not torch.cuda.is_available():  # Triton's interpreter runs kernels for a GPU on a CPU.
-    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined
 
 
 @pytest.fixture(params=["numba", "triton", "torch"])
