@@ -60,9 +60,16 @@ class BandedBatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, rows: Rows, eps: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The normalised rows, and mean and variance of each run."""
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        running: tuple[Tensor, Tensor],
+        rows: Rows,
+        eps: float,
+        momentum: float,
+    ) -> Tensor:
+        """Normalise, and let the running statistics take a step."""
         taken, count = rows.taken.unsqueeze(-1), rows.sizes.to(x.dtype).view(-1, 1, 1)
         bands = zeros_around(x, rows)
         mean = bands.sum(1, keepdim=True) / count
@@ -73,12 +80,12 @@ class BandedBatchNorm(torch.autograd.Function):
         ctx.save_for_backward(normal, scale, weight)
         ctx.rows = rows
         out = from_bands(torch.addcmul(bias.unsqueeze(1), normal, weight.unsqueeze(1)), rows)
-        mean, var = mean.squeeze(1), var.squeeze(1)
-        ctx.mark_non_differentiable(mean, var)
-        return out, mean, var
+        running[0].lerp_(mean.squeeze(1), momentum)
+        running[1].lerp_((var * count / (count - 1)).squeeze(1), momentum)
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         """Dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂))."""
         (normal, scale, weight), rows = ctx.saved_tensors, ctx.rows
         grad = zeros_around(grad, rows)
@@ -87,7 +94,7 @@ class BandedBatchNorm(torch.autograd.Function):
         count = rows.sizes.to(grad.dtype).view(-1, 1, 1)
         inner = grad - (grad_bias + normal * grad_weight) / count
         grad_x = from_bands(inner * (scale * weight.unsqueeze(1)), rows)
-        return grad_x, grad_weight.squeeze(1), grad_bias.squeeze(1), None, None
+        return grad_x, grad_weight.squeeze(1), grad_bias.squeeze(1), None, None, None, None
 
 
 class Spread(torch.autograd.Function):

@@ -43,6 +43,10 @@ class Rows:
         """Whether all runs have equally many rows: then the rows are bands as they stand."""
         return len(set(self.counts)) == 1
 
+    def parts(self, x: Tensor) -> tuple[Tensor, ...]:
+        """The rows of each run, as views."""
+        return torch.split(x, self.counts)
+
     @property
     def longest(self) -> int:
         """Rows of a band."""

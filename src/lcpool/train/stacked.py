@@ -25,6 +25,7 @@ from lcpool.models import Backbone, Output
 from lcpool.nn.leaf import Bias, Projection, project
 from lcpool.train.bands import BandedBatchNorm, BandedLinear, Spread
 from lcpool.train.rows import Levels, Rows, level_of
+from lcpool.train.runwise import RunwiseBatchNorm, RunwiseLinear
 from lcpool.train.stackable import why_not_stacked
 from lcpool.train.tensors import tensors_of
 
@@ -65,12 +66,7 @@ class StackedLinear(Stacked):
     def forward(self, x: Tensor) -> Tensor:
         """Transform every row with the parameters of its run."""
         rows, bias = self.rows, getattr(self, "bias", None)
-        if not rows.banded:
-            biases = [None] * len(rows.counts) if bias is None else bias
-            parts = zip(torch.split(x, rows.counts), self.weight, biases, strict=True)
-            return torch.cat([F.linear(part, w, b) for part, w, b in parts])
-        kernels = gpu_kernels() if x.is_cuda and x.dtype == torch.float32 else None
-        linear = BandedLinear if kernels is None else kernels.TritonLinear
+        linear = fastest(x, rows, RunwiseLinear, BandedLinear)
         out: Tensor = linear.apply(x, self.weight, bias, rows)
         return out
 
@@ -123,29 +119,19 @@ class StackedBatchNorm(Stacked):
         rows = self.rows
         if self.training:
             self.num_batches_tracked.add_(1)
-        if not rows.banded:
-            own = (self.running_mean, self.running_var, self.weight, self.bias)
-            of_run = zip(torch.split(x, rows.counts), *own, strict=True)
-            options = (self.training, self.momentum, self.eps)
-            return torch.cat([F.batch_norm(*values, *options) for values in of_run])
+        running = (self.running_mean, self.running_var)
+        if not self.training and not rows.banded:
+            of_run = zip(rows.parts(x), *running, self.weight, self.bias, strict=True)
+            return torch.cat([F.batch_norm(*values, eps=self.eps) for values in of_run])
         if not self.training:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
             return x * per_row(scale, rows) + per_row(shift, rows)
-        if x.is_cuda and (kernels := gpu_kernels()) is not None:
-            running = (self.running_mean, self.running_var)
-            normal: Tensor = kernels.TritonBatchNorm.apply(
-                x, self.weight, self.bias, running, rows, self.eps, self.momentum
-            )
-            return normal
-        out, mean, var = BandedBatchNorm.apply(  # type: ignore[no-untyped-call]
-            x, self.weight, self.bias, rows, self.eps
+        norm = fastest(x, rows, RunwiseBatchNorm, BandedBatchNorm)
+        normal: Tensor = norm.apply(
+            x, self.weight, self.bias, running, rows, self.eps, self.momentum
         )
-        count = rows.sizes.to(x.dtype).unsqueeze(-1)
-        self.running_mean.lerp_(mean, self.momentum)
-        self.running_var.lerp_(var * (count / (count - 1)), self.momentum)
-        normalised: Tensor = out
-        return normalised
+        return normal
 
 
 class StackedLayerNorm(Stacked):
@@ -205,6 +191,14 @@ def gpu_kernels() -> ModuleType | None:
     except ImportError:
         return None
     return gpu
+
+
+def fastest(x: Tensor, rows: Rows, runwise: type, banded: type) -> Any:
+    """The way to compute a layer of several runs here: a kernel, in bands, or run by run."""
+    kernels = gpu_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+    if kernels is not None:
+        return getattr(kernels, banded.__name__.replace("Banded", "Triton"))
+    return banded if rows.banded else runwise
 
 
 def per_row(values: Tensor, rows: Rows) -> Tensor:
