@@ -56,6 +56,9 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch
 import lcpool
 from lcpool.ops.checks import Checks
 from lcpool.ops.connect import MAX_EDGES, connect_clusters
+from lcpool.ops.edges import Edges
+from lcpool.ops.graph import Graph
+from lcpool.ops.topk import KeepPlan
 
 LOCAL = ("TopKPooling", "SAGPooling", "ASAPooling")
 DENSE = ("DiffPooling", "MinCutPooling")
@@ -168,15 +171,19 @@ class Connect:
     data: Batch
 
     @cached_property
-    def perm(self) -> Tensor:
-        """The kept nodes, found in the first call: if that fails, this step has failed."""
+    def chosen(self) -> tuple[Graph, Tensor, KeepPlan]:
+        """Graph, kept nodes and plan, found in the first call: if that fails, this has failed."""
+        data = self.data
+        graph = Graph.of(data.x, data.edge_index, None, data.batch)
         with torch.no_grad():
-            return self.pool(self.data.x, self.data.edge_index, batch=self.data.batch).perm
+            perm = self.pool.pool(graph).perm
+        return graph, perm, KeepPlan.of(self.pool.ratio, graph)
 
     def call(self) -> Iterable[Tensor]:
-        """The edges of A'."""
-        nodes = self.data.x.size(0)
-        yield connect_clusters(self.data.edge_index, self.perm, nodes, True, MAX_EDGES, Checks())
+        """The edges of A', from edges of which nothing is known yet."""
+        graph, perm, plan = self.chosen
+        edges = Edges(graph.edge_index, graph.num_nodes)
+        yield connect_clusters(edges, perm, graph.batch, plan, True, MAX_EDGES, Checks())
 
 
 # --- how it is measured ---------------------------------------------------------------------------

@@ -1,0 +1,86 @@
+"""Layers of several runs on a CPU: run by run, the very functions that the plain layers call.
+
+Each writes its rows where they belong, so that nothing is copied together afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lcpool.train.rows import Rows
+
+batch_norm = torch.ops.aten.native_batch_norm
+batch_norm_backward = torch.ops.aten.native_batch_norm_backward
+
+
+class RunwiseLinear(torch.autograd.Function):
+    """x_r W_rᵀ + b_r for the rows of each run r."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -> Tensor:
+        """A product a run."""
+        ctx.save_for_backward(x, weight)
+        ctx.rows = rows
+        out = x.new_empty(x.size(0), weight.size(1))
+        for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
+            if bias is None:
+                torch.mm(part, weight[r].t(), out=place)
+            else:
+                torch.addmm(bias[r], part, weight[r].t(), out=place)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
+        """Two products a run."""
+        (x, weight), rows = ctx.saved_tensors, ctx.rows
+        grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        grad_weight = torch.empty_like(weight)
+        grad_bias = weight.new_empty(weight.shape[:2]) if ctx.needs_input_grad[2] else None
+        for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
+            torch.mm(of_run.t(), part, out=grad_weight[r])
+            if grad_bias is not None:
+                torch.sum(of_run, 0, out=grad_bias[r])
+            if grad_x is not None:
+                torch.mm(of_run, weight[r], out=rows.parts(grad_x)[r])
+        return grad_x, grad_weight, grad_bias, None
+
+
+class RunwiseBatchNorm(torch.autograd.Function):
+    """Batch normalisation with the statistics of each run, which it also updates."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        running: tuple[Tensor, Tensor],
+        rows: Rows,
+        eps: float,
+        momentum: float,
+    ) -> Tensor:
+        """Normalise each run by itself."""
+        out, means, scales = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
+        for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
+            own = (weight[r], bias[r], running[0][r], running[1][r])
+            saved = {"out": place, "save_mean": means[r], "save_invstd": scales[r]}
+            batch_norm.out(part, *own, True, momentum, eps, **saved)
+        ctx.save_for_backward(x, weight, means, scales)
+        ctx.rows, ctx.eps = rows, eps
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        """The gradients of each run by itself."""
+        (x, weight, means, scales), rows = ctx.saved_tensors, ctx.rows
+        grads = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
+        places = rows.parts(grads[0])
+        for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
+            batch_norm_backward.out(
+                of_run, part, weight[r], None, None, means[r], scales[r], True, ctx.eps,
+                [True, True, True], out0=places[r], out1=grads[1][r], out2=grads[2][r],
+            )  # fmt: skip
+        return *grads, None, None, None, None
