@@ -98,7 +98,7 @@ def others(store: Store, owner: Owner, jobs: Iterable[Job]) -> list[str]:
 
 def _dead(owner: sqlite3.Row) -> bool:
     if owner["host"] == _host():
-        return abs(_born(owner["pid"]) - owner["born"]) > DRIFT
+        return bool(abs(_born(owner["pid"]) - owner["born"]) > DRIFT)
     return bool(time.time() - owner["beat"] > LEASE)
 
 

@@ -89,7 +89,9 @@ def compare(
 def _datasets(datasets: Any, root: str | Path | None) -> tuple[Dataset, ...]:
     if isinstance(datasets, Mapping):
         return tuple(Dataset.of(source, root, name) for name, source in datasets.items())
-    several = isinstance(datasets, list | tuple) and all(isinstance(d, str | Path) for d in datasets)
+    several = isinstance(datasets, list | tuple) and all(
+        isinstance(d, str | Path) for d in datasets
+    )
     return tuple(Dataset.of(source, root) for source in (datasets if several else [datasets]))
 
 

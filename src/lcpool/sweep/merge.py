@@ -39,7 +39,9 @@ def merge(into: Store, path: Path) -> Merged:
         known = {row["name"]: row["digest"] for row in into.rows("SELECT * FROM datasets")}
         cells = {
             cell["id"]: cell
-            for cell in source.rows("SELECT cells.*, digest FROM cells JOIN datasets ON dataset = name")
+            for cell in source.rows(
+                "SELECT cells.*, digest FROM cells JOIN datasets ON dataset = name"
+            )
             if known[cell["dataset"]] == cell["digest"]
         }
         for cell in cells.values():

@@ -74,7 +74,7 @@ class Results:
             f"SELECT {names}, curves FROM runs JOIN cells ON cell = cells.id "
             "ORDER BY dataset, backbone, conv, pool, split, seed, config, run"
         )
-        curves = {key(row): unpack(row["curves"]).astype(np.float32) for row in found}
+        curves = {key(dict(row)): unpack(row["curves"]).astype(np.float32) for row in found}
         runs = pd.DataFrame([tuple(row)[:-1] for row in found], columns=COLUMNS)
         return cls(runs.astype(TYPES), curves)
 

@@ -195,7 +195,9 @@ class Sweep:
         faulted = []
         for task, event in happened:
             if isinstance(event, Noted):
-                self.view.say(f"{self.at_work[task].job}: {event.message}" if task else event.message)
+                self.view.say(
+                    f"{self.at_work[task].job}: {event.message}" if task else event.message
+                )
             if task is None:
                 continue
             work = self.at_work[task]
@@ -240,9 +242,7 @@ class Sweep:
 
     def _missing(self) -> list[Job]:
         done = self.store.done(self._cells())
-        return [
-            job for job in self.jobs if any((cell.id, n) not in done for cell, n in job.wanted)
-        ]
+        return [job for job in self.jobs if any((cell.id, n) not in done for cell, n in job.wanted)]
 
     def _cells(self) -> Iterable[Cell]:
         return (cell for job in self.jobs for cell in job.cells)
@@ -273,4 +273,4 @@ class Sweep:
 
 def work_folder(store: Path) -> Path:
     """The folder beside a store for checkpoints, and for what workers print."""
-    return store.with_name(f"{store.name}.work")
+    return store.absolute().with_name(f"{store.name}.work")

@@ -79,7 +79,7 @@ def board(sweep: Sweep) -> RenderableType:
 def summary(sweep: Sweep) -> str:
     """Jobs done, failed and left, runs a minute, and the time left."""
     seconds = time.monotonic() - sweep.started
-    parts = [f"{sweep.complete()} of {len(sweep.jobs)} cells done", f"{len(sweep.at_work)} at work"]
+    parts = [f"{sweep.complete()} of {len(sweep.jobs)} jobs done", f"{len(sweep.at_work)} at work"]
     if failures := sum(sweep.blame.failures.values()):
         parts.append(f"{failures} failures, {len(sweep.aside())} set aside")
     if sweep.runs:

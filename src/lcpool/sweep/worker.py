@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
 from pathlib import Path
 
 import torch
@@ -44,16 +45,15 @@ class Worker:
     def __init__(
         self, device: torch.device, threads: int, log: Path, environment: Mapping[str, str]
     ) -> None:
-        context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+        context = process_context()
         self.device, self.log = device, log
         self.task: Task | None = None
         self.ready = False
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(
-            target=serve, args=(theirs, device, threads, log), name="lcpool-worker", daemon=True
+        self.process = context.Process(  # type: ignore[attr-defined] # known of each context only
+            target=serve, args=(theirs, device, threads, log, environment), daemon=True
         )
-        with variables({"OMP_NUM_THREADS": str(threads), **environment}):
-            self.process.start()
+        self.process.start()
         theirs.close()
 
     def give(self, task: Task) -> None:
@@ -104,11 +104,30 @@ class Worker:
             self.pipe.send(message)
 
 
-def serve(pipe: Connection, device: torch.device, threads: int, log: Path) -> None:
+def process_context() -> BaseContext:
+    """How processes are made: forked from one that has imported everything and no more.
+
+    CUDA does not survive a fork, importing does; a worker that died is replaced at once.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["lcpool.sweep.worker"])
+    return context
+
+
+def serve(
+    pipe: Connection,
+    device: torch.device,
+    threads: int,
+    log: Path,
+    environment: Mapping[str, str],
+) -> None:
     """Train what comes through the pipe until it is closed: the worker's side."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which tells us.
     _print_to(log)
+    os.environ.update(environment)  # CUDA looks at it when it is first used
     torch.set_num_threads(threads)
     torch.zeros(1, device=device)
     pipe.send(Ready())
@@ -146,18 +165,3 @@ def _manner(code: int | None) -> str:
     if code < 0:
         return f"the worker process was killed by {signal.Signals(-code).name}"
     return f"the worker process ended with status {code}"
-
-
-@contextlib.contextmanager
-def variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for the processes that are started inside."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
