@@ -7,6 +7,7 @@ import math
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,9 +32,6 @@ what = partial(typer.Option, rich_help_panel="What to compare")
 how = partial(typer.Option, rich_help_panel="How to train it")
 place = partial(typer.Option, rich_help_panel="Where")
 instead = partial(typer.Option, rich_help_panel="Instead of training")
-
-Names = Annotated[list[str] | None, typer.Option()]
-StoreFile = Annotated[Path, typer.Option(help="The file that keeps the runs.")]
 
 
 @app.callback()
@@ -102,22 +100,28 @@ def bench(
     """
     if context.invoked_subcommand is not None:
         return
-    with one_line_errors(STOPPED), contextlib.redirect_stdout(sys.stderr):
+    with one_line_errors(STOPPED):
         sys.path.append("")  # The current folder, which a console script leaves out.
         if replay is not None:
-            code = _replay(store, replay, device)
-        else:
-            settings = {
-                "datasets": _list(datasets), "pools": _list(pools), "convs": _list(convs),
-                "backbones": _list(backbones), "runs": runs, "splits": _splits(split),
-                "seeds": seed, "hidden": hidden, "epochs": epochs,
-            }  # fmt: skip
-            jobs = _jobs(paper, file, settings, root)
-            if dry_run:
-                _print_jobs(jobs, store)
-                return
-            limit = _seconds(time_limit)
-            code = _sweep(jobs, store, engine, device, workers, address, cpus, gpus, stack, limit)
+            raise typer.Exit(_replay(store, replay, device))
+        settings = {
+            "datasets": _list(datasets), "pools": _list(pools), "backbones": _list(backbones),
+            "convs": _list(convs), "runs": runs, "splits": _splits(split), "seeds": seed,
+            "hidden": hidden, "epochs": epochs,
+        }  # fmt: skip
+        jobs, limit = _jobs(paper, file, settings, root), _seconds(time_limit)
+        if dry_run:
+            _print_jobs(jobs, store)
+            return
+        from lcpool.sweep.store import Store
+
+        with Store(store) as opened, _terminated_like_interrupted():
+            opened.add(jobs)
+            if engine == "ray":
+                chosen = _ray(address, cpus, gpus)
+            else:
+                chosen = _local(engine, device, workers, opened, len(jobs))
+            code = _sweep(jobs, opened, chosen, stack, limit)
     raise typer.Exit(code)
 
 
@@ -173,71 +177,56 @@ def _jobs(paper: bool, file: Path | None, settings: dict[str, Any], root: Path |
     grids = [Grid.of(**{**(Grid.paper() if paper else {}), **said})] if file is None else []
     if file is not None:
         grids = read_grids(file, said)
-    for grid in grids:
-        for pool in filter(lambda pool: ":" in pool, grid.pools):
-            _check_own_pooling(pool, grid.hidden, grid.ratio)
-    return make_jobs(grids, root)
+    with contextlib.redirect_stdout(sys.stderr):  # A pooling of the user's own may print.
+        for grid in grids:
+            for pool in filter(lambda pool: ":" in pool, grid.pools):
+                _check_own_pooling(pool, grid.hidden, grid.ratio)
+        return make_jobs(grids, root)
 
 
-def _sweep(
-    jobs: list[Job],
-    path: Path,
-    kind: str,
-    device: str | None,
-    workers: int | None,
-    address: str | None,
-    cpus: float,
-    gpus: float,
-    stack: int | None,
-    limit: float,
-) -> int:
-    from lcpool.sweep.compare import clean_up
-    from lcpool.sweep.engine import EngineError
-    from lcpool.sweep.run import Sweep
-    from lcpool.sweep.store import Store
-    from lcpool.sweep.view import show_sweep
+def _ray(address: str | None, cpus: float, gpus: float) -> Engine:
+    from lcpool.sweep.ray import RayEngine
 
-    # A batch system that wants the machine back is as good a reason to stop as Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    with Store(path) as store:
-        store.add(jobs)
-        if kind == "ray":
-            from lcpool.sweep.ray import RayEngine
-
-            chosen: Engine = RayEngine(address, cpus, gpus)
-            cuda = gpus > 0
-        elif kind == "local":
-            chosen, cuda = _local(device, workers, store, len(jobs))
-        else:
-            raise ValueError(f"unknown engine '{kind}': choose local or ray.")
-        with show_sweep() as view:
-            sweep = Sweep(jobs, store, chosen, view, cuda, stack, limit)
-            try:
-                outcome = sweep.run()
-            except EngineError as error:
-                say(f"{error} What was finished is in {path}.")
-                return FAILED
-        clean_up(store.path)
-        return _conclude(outcome, len(jobs), store)
+    return RayEngine(address, cpus, gpus)
 
 
-def _local(device: str | None, workers: int | None, store: Store, jobs: int) -> tuple[Engine, bool]:
-    import torch
-
+def _local(kind: str, device: str | None, workers: int | None, store: Store, jobs: int) -> Engine:
     from lcpool.cli.train import _check_device
-    from lcpool.sweep.local import LocalEngine
+    from lcpool.sweep.local import LocalEngine, devices
     from lcpool.sweep.run import work_folder
-    from lcpool.train.api import pick_device
 
+    if kind != "local":
+        raise ValueError(f"unknown engine '{kind}': choose local or ray.")
     if workers is not None and workers < 1:
         raise ValueError(f"--workers must be at least 1, not {workers}.")
     if device is not None:
         _check_device(device)
-    found = pick_device(device)
-    devices = [found]
-    if found.type == "cuda" and found.index is None:
-        devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
-    return LocalEngine(devices, workers, work_folder(store.path), jobs), found.type == "cuda"
+    return LocalEngine(devices(device), workers, work_folder(store.path), jobs)
+
+
+def _sweep(jobs: list[Job], store: Store, engine: Engine, stack: int | None, limit: float) -> int:
+    """Work the jobs off and say what came of it; the exit status."""
+    from lcpool.sweep.engine import EngineError
+    from lcpool.sweep.run import Sweep
+    from lcpool.sweep.view import show_sweep
+
+    try:
+        with show_sweep() as view:
+            outcome = Sweep(jobs, store, engine, view, stack, limit).run()
+    except EngineError as error:
+        say(f"{error} What was finished is in {store.path}.")
+        return FAILED
+    return _conclude(outcome, len(jobs), store)
+
+
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """A batch system that wants the machine back is as good a reason to stop as Ctrl-C."""
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _conclude(outcome: Outcome, jobs: int, store: Store) -> int:
@@ -283,7 +272,7 @@ def _print_jobs(jobs: list[Job], path: Path) -> None:
         splits = "+".join(cell.protocol.split for cell in job.cells)
         names = (Text(name) for name in job.cells[0].names)  # Text: a name is no markup
         table.add_row(*names, splits, str(len(job.wanted)), str(len(left)))
-    console = Console(file=sys.__stdout__)
+    console = Console()
     console.print(table)
     total = sum(len(job.wanted) for job in jobs)
     console.print(f"{len(jobs)} jobs, {total} trainings, {missing} missing", highlight=False)
@@ -295,18 +284,13 @@ def _replay(path: Path, name: str, device: str | None) -> int:
     from lcpool.sweep.store import Store
     from lcpool.train.api import pick_device
 
-    with Store(path, readonly=True) as store:
+    with Store(path, readonly=True) as store, contextlib.redirect_stdout(sys.stderr):
         found = replay(store, name, pick_device(device))
     for column in ("test_accuracy", "test_accuracy_by_loss", "epoch", "epoch_by_loss", "epochs"):
-        typer.echo(
-            f"{column}: stored {found.stored[column]}, now {found.again[column]}",
-            file=sys.__stdout__,
-        )
-    if not found.differ:
-        typer.echo("the same, curves included", file=sys.__stdout__)
-        return 0
-    typer.echo(f"not the same: {', '.join(found.differ)}", file=sys.__stdout__)
-    return FAILED
+        typer.echo(f"{column}: stored {found.stored[column]}, now {found.again[column]}")
+    same = not found.differ
+    typer.echo("the same, curves too" if same else f"not the same: {', '.join(found.differ)}")
+    return 0 if same else FAILED
 
 
 def _list(values: list[str] | None) -> list[str] | None:

@@ -73,8 +73,7 @@ def compare(
     with _store(store) as opened:
         opened.add(jobs)
         engine = _engine(place, workers, opened, len(jobs))
-        outcome = Sweep(jobs, opened, engine, _Silent(), place.type == "cuda").run()
-        clean_up(opened.path)
+        outcome = Sweep(jobs, opened, engine, _Silent()).run()
         _report(outcome)
         found = Results.of(opened).runs
     wanted = {
@@ -107,18 +106,9 @@ def _store(path: str | Path | None) -> Iterator[Store]:
 def _engine(device: torch.device, workers: int | None, store: Store, jobs: int) -> Engine:
     if not workers:
         return InlineEngine(device)
-    from lcpool.sweep.local import LocalEngine
+    from lcpool.sweep.local import LocalEngine, devices
 
-    return LocalEngine([device], workers, work_folder(store.path), jobs)
-
-
-def clean_up(store: Path) -> None:
-    """Remove the folder beside a store, unless there is something in it to continue from."""
-    folder = work_folder(store)
-    with contextlib.suppress(OSError):
-        (folder / "checkpoints").rmdir()
-    with contextlib.suppress(OSError):
-        folder.rmdir()
+    return LocalEngine(devices(device), workers, work_folder(store.path), jobs)
 
 
 def _report(outcome: Outcome) -> None:

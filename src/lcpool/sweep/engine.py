@@ -28,6 +28,10 @@ class Engine(Protocol):
         """How many tasks can be trained at once."""
 
     @property
+    def cuda(self) -> bool:
+        """Whether GPUs train."""
+
+    @property
     def share(self) -> float:
         """The share of a GPU's memory that each of them has."""
 
@@ -51,7 +55,7 @@ class InlineEngine:
     share = 1.0
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
+        self.device, self.cuda = device, device.type == "cuda"
         self.stopping = False
         self.task: Task | None = None
         self.steps: Generator[Event, None, None] | None = None

@@ -14,6 +14,7 @@ from lcpool.sweep.engine import EngineError, Happened
 from lcpool.sweep.events import Ended, Event, Failed, Noted, Stopped, Task, is_fault
 from lcpool.sweep.mps import MPS
 from lcpool.sweep.worker import GOING, Worker
+from lcpool.train.api import pick_device
 
 # Workers that may die one after the other before they are ready.
 STILLBORN = 3
@@ -28,30 +29,30 @@ class LocalEngine:
     faults: when the GPU faults, all are ended and started anew.
 
     Args:
-        devices: what to train on.
+        on: the devices to train on.
         workers: how many processes; by default as many as pay.
         folder: for what the workers print.
         jobs: how many there are; more workers are of no use.
     """
 
     def __init__(
-        self, devices: Sequence[torch.device], workers: int | None, folder: Path, jobs: int
+        self, on: Sequence[torch.device], workers: int | None, folder: Path, jobs: int
     ) -> None:
         cores = available_cores()
-        on_gpu = devices[0].type == "cuda"
+        self.cuda = on[0].type == "cuda"
         if workers is None:
-            workers = default_workers(devices, cores, MPS.available())
+            workers = default_workers(on, cores, MPS.available())
         self.slots = max(1, min(workers, jobs))
-        self.devices, self.folder = devices, folder
-        self.threads = 1 if on_gpu else max(1, cores // self.slots)
-        self.share = min(1.0, len(devices) / self.slots)
+        self.devices, self.folder = on, folder
+        self.threads = 1 if self.cuda else max(1, cores // self.slots)
+        self.share = min(1.0, len(on) / self.slots)
         self.workers: list[Worker] = []
         self.said: list[Happened] = []
         self.proven = False
         self.stillborn = 0
         self.started = 0
         folder.mkdir(parents=True, exist_ok=True)
-        shared = on_gpu and self.slots > len(devices)
+        shared = self.cuda and self.slots > len(on)
         self.mps = self._start_mps() if shared and MPS.available() else None
 
     def submit(self, task: Task) -> None:
@@ -176,14 +177,22 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def default_workers(devices: Sequence[torch.device], cores: int, mps: bool) -> int:
+def devices(name: str | torch.device | None) -> list[torch.device]:
+    """The devices that a name stands for: "cuda" alone for all there are."""
+    found = pick_device(name)
+    if found.type == "cuda" and found.index is None:
+        return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    return [found]
+
+
+def default_workers(on: Sequence[torch.device], cores: int, mps: bool) -> int:
     """As many workers as pay.
 
     On CPUs a core each: these networks are too small to gain from more. GPUs wait for Python, so
     they serve a process for each core, if they can serve several at once.
     """
-    if devices[0].type == "cpu":
+    if on[0].type == "cpu":
         return cores
     if not mps:
-        return len(devices)
-    return max(len(devices), min(MOST_ON_A_GPU * len(devices), cores - 2))
+        return len(on)
+    return max(len(on), min(MOST_ON_A_GPU * len(on), cores - 2))

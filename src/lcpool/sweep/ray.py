@@ -33,7 +33,7 @@ class RayEngine:
         if cpus <= 0 or gpus < 0:
             raise ValueError(f"a job needs more than {cpus} CPUs and {gpus} GPUs.")
         self.ray, self.cpus, self.gpus = ray, cpus, gpus
-        self.share = gpus if 0 < gpus < 1 else 1.0
+        self.cuda, self.share = gpus > 0, gpus if 0 < gpus < 1 else 1.0
         try:
             ray.init(address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
         except (ConnectionError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -94,7 +95,6 @@ class Sweep:
         store: where it goes, and where it may be already.
         engine: who trains.
         view: who shows it.
-        cuda: whether GPUs train.
         stack: the most runs to train as one.
         limit: seconds after which to stop.
     """
@@ -105,14 +105,13 @@ class Sweep:
         store: Store,
         engine: Engine,
         view: View,
-        cuda: bool,
         stack: int | None = None,
         limit: float = math.inf,
     ) -> None:
         self.jobs, self.store, self.engine, self.view = jobs, store, engine, view
         self.stack = stack
         self.blame = Blame()
-        self.estimate = Estimate(store, cuda)
+        self.estimate = Estimate(store, engine.cuda)
         self.at_work: dict[Task, AtWork] = {}
         self.reasons: dict[Job, str] = {}
         self.started = time.monotonic()
@@ -135,6 +134,7 @@ class Sweep:
                     self.view.show(self)
             finally:
                 self.engine.close()
+                clean_up(self.store.path)
             found = others(self.store, owner, self.waiting)
         return self._outcome(found)
 
@@ -274,3 +274,12 @@ class Sweep:
 def work_folder(store: Path) -> Path:
     """The folder beside a store for checkpoints, and for what workers print."""
     return store.absolute().with_name(f"{store.name}.work")
+
+
+def clean_up(store: Path) -> None:
+    """Remove the folder beside a store, unless there is something in it to continue from."""
+    folder = work_folder(store)
+    with contextlib.suppress(OSError):
+        (folder / "checkpoints").rmdir()
+    with contextlib.suppress(OSError):
+        folder.rmdir()

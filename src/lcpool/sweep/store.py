@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import time
 import zlib
@@ -73,24 +74,32 @@ class Store:
         self.path, self.readonly = Path(path), readonly
         with self.clear_errors():
             self.connection = self._open()
-            self._check()
+            try:
+                self._check()
+            except BaseException:
+                self.connection.close()
+                raise
 
     def _open(self) -> sqlite3.Connection:
         if self.path.is_dir():
             raise StoreError(f"{self.path} is a folder; name a file for the store.")
-        if self.readonly:
-            if not self.path.exists():
-                raise StoreError(f"{self.path}: there is no such store.")
-            return self._connect("mode=ro", self.path)
-        self.path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        return self._connect("mode=rwc", self.path)
+        if not self.readonly:
+            self.path.absolute().parent.mkdir(parents=True, exist_ok=True)
+            return self._connect("mode=rwc")
+        if not self.path.exists():
+            raise StoreError(f"{self.path}: there is no such store.")
+        # Only who may write can share the log of a writer, and tidies it away.
+        if os.access(self.path.absolute().parent, os.W_OK):
+            connection = self._connect("mode=rw")
+            connection.execute("PRAGMA query_only = 1")
+            return connection
+        return self._connect("mode=ro" if self._log().exists() else "mode=ro&immutable=1")
 
-    @staticmethod
-    def _connect(mode: str, path: Path) -> sqlite3.Connection:
-        # A store on read-only media has no log that could be shared with a writer.
-        alone = mode == "mode=ro" and not os.access(path.absolute().parent, os.W_OK)
-        alone = alone and not Path(f"{path}-wal").exists()
-        uri = f"{path.absolute().as_uri()}?{mode}{'&immutable=1' if alone else ''}"
+    def _log(self) -> Path:
+        return Path(f"{self.path}-wal")
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"{self.path.absolute().as_uri()}?{mode}"
         connection = sqlite3.connect(uri, timeout=PATIENCE, isolation_level=None, uri=True)
         connection.row_factory = sqlite3.Row
         return connection
@@ -247,7 +256,7 @@ def unpack(content: bytes) -> NDArray[np.float64]:
 def _in_words(error: sqlite3.Error, path: Path) -> str | None:
     """What to tell a user; None for what is no user's affair."""
     name = getattr(error, "sqlite_errorname", "") or ""
-    if name == "SQLITE_FULL":
+    if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and _is_full(path)):
         return (
             f"the disk of {path} is full. What was stored before is safe: "
             "make room, and the same command goes on."
@@ -268,7 +277,16 @@ def _in_words(error: sqlite3.Error, path: Path) -> str | None:
     return None
 
 
+def _is_full(path: Path) -> bool:
+    """Whether there is no room for a page: then SQLite's errors have many names."""
+    try:
+        return shutil.disk_usage(path.absolute().parent).free < 2**16
+    except OSError:
+        return False
+
+
 def _damaged(path: Path, error: str) -> str:
+    error = " ".join(error.split())
     return (
         f"{path} is damaged ({error}); it was left as it is. Move it aside and start anew, or "
         f"rescue what can be read: sqlite3 {path} .recover | sqlite3 rescued.sqlite"
