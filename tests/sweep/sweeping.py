@@ -35,6 +35,22 @@ def small_jobs(pools=("nopool", "topkpool", "sagpool"), **settings):
     return make_jobs([Grid.of(datasets=[dataset], pools=list(pools), **usual | settings)])
 
 
+def write_tu(folder, name="RINGS", graphs=GRAPHS):
+    """The graphs as a TU dataset, their colours as node labels."""
+    folder = Path(folder) / name
+    folder.mkdir()
+    owner = torch.arange(len(graphs)).repeat_interleave(graphs.node_counts) + 1
+    columns = {
+        "A": [f"{a}, {b}" for a, b in (graphs.edge_index.T + 1).tolist()],
+        "graph_indicator": owner.tolist(),
+        "graph_labels": graphs.y.tolist(),
+        "node_labels": graphs.x[:, -3:].argmax(1).tolist(),
+    }
+    for kind, lines in columns.items():
+        (folder / f"{name}_{kind}.txt").write_text("".join(f"{line}\n" for line in lines))
+    return folder
+
+
 def sweep(path, jobs, engine=None, view=None, **options):
     with Store(path) as store:
         store.add(jobs)

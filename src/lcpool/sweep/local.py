@@ -65,7 +65,8 @@ class LocalEngine:
         happened: list[Happened] = []
         connection.wait([worker.pipe for worker in self.workers], timeout)
         for worker in list(self.workers):
-            happened.extend(self._listen(worker))
+            if worker in self.workers:  # It may have been ended on account of another.
+                happened.extend(self._listen(worker))
         if self.mps is not None and any(is_fault(event) for _, event in happened):
             happened = self._start_over(happened)
         said, self.said = self.said, []

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import psutil
+
 from lcpool.sweep.blame import Blame
 from lcpool.sweep.claims import Owner, others
 from lcpool.sweep.engine import Engine, Happened
@@ -279,7 +281,9 @@ def work_folder(store: Path) -> Path:
 def clean_up(store: Path) -> None:
     """Remove the folder beside a store, unless there is something in it to continue from."""
     folder = work_folder(store)
-    with contextlib.suppress(OSError):
-        (folder / "checkpoints").rmdir()
-    with contextlib.suppress(OSError):
-        folder.rmdir()
+    for log in folder.glob("worker-*.log"):  # of commands that were killed
+        if not psutil.pid_exists(int(log.name.split("-")[1])):
+            log.unlink(missing_ok=True)
+    for empty in (folder / "checkpoints", folder):
+        with contextlib.suppress(OSError):
+            empty.rmdir()

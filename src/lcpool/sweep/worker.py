@@ -24,7 +24,7 @@ from lcpool.sweep.work import attempt
 STOP = "stop"
 # Seconds for a process to be gone after its pipe was closed.
 GOING = 10.0
-LAST_WORDS = 4000
+LAST_WORDS = 20_000  # characters
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Worker:
         except OSError:
             words = ""
         self.log.unlink(missing_ok=True)
-        return f"{_manner(ended)}\n{words}".strip()
+        return f"{words}\n{_manner(ended)}".strip()
 
     def _send(self, message: Task | str) -> None:
         # To a dead process: that it is dead is noticed when it is listened to.
