@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -103,7 +102,7 @@ def claims(path):
 
 
 def bench(path, dataset):
-    pools = ["--pools", "nopool,topkpool", "--runs", "2", "--hidden", "8", "--epochs", "100"]
+    pools = ["--pools", "nopool,topkpool", "--runs", "2", "--hidden", "8", "--epochs", "40"]
     return subprocess.Popen(
         [sys.executable, "-m", "lcpool.cli", "bench", "-d", dataset, *pools, "--device", "cpu",
          "--workers", "2", "--store", path],
@@ -118,8 +117,8 @@ def wait_for(pattern, folder, process):
         time.sleep(0.02)
 
 
-def test_the_real_command_killed_and_interrupted(tmp_path, monkeypatch):
-    """Its workers go with it; Ctrl-C keeps the epochs that are done; the same command goes on."""
+def test_the_real_command_killed(tmp_path, monkeypatch):
+    """Its workers go with it, and the same command goes on."""
     monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "cache"))
     dataset, path = write_tu(tmp_path), tmp_path / "out" / "bench.sqlite"
     folder = path.with_name("bench.sqlite.work")
@@ -133,19 +132,10 @@ def test_the_real_command_killed_and_interrupted(tmp_path, monkeypatch):
     first.communicate()
 
     second = bench(path, dataset)
-    wait_for(f"worker-{second.pid}-1.log", folder, second)
-    time.sleep(1)
-    second.send_signal(signal.SIGINT)
     _, said = second.communicate()
-    assert second.returncode == 130, said
-    assert "jobs are missing (interrupted); the same command goes on" in said
-    assert list(folder.glob("checkpoints/*.ckpt"))
-
-    third = bench(path, dataset)
-    _, said = third.communicate()
-    assert third.returncode == 0, said
+    assert second.returncode == 0, said
     assert "2 of 2 jobs are complete" in said
     assert os.listdir(path.parent) == ["bench.sqlite"]
-    settings = {"runs": 2, "hidden": 8, "epochs": 100, "pools": ["nopool", "topkpool"]}
+    settings = {"runs": 2, "hidden": 8, "epochs": 40, "pools": ["nopool", "topkpool"]}
     sweep(tmp_path / "undisturbed.sqlite", make_jobs([Grid.of(datasets=dataset, **settings)]))
     assert figures(path) == figures(tmp_path / "undisturbed.sqlite")

@@ -1,5 +1,6 @@
 """Worker processes, and what becomes of a sweep when they die."""
 
+import signal
 from typing import ClassVar
 
 import pytest
@@ -127,6 +128,24 @@ def test_time_is_up(tmp_path, engine):
     assert list((tmp_path / "a.sqlite.work" / "checkpoints").glob("*.ckpt"))
     with Store(path, readonly=True) as store:
         assert store.rows("SELECT * FROM claims") == store.rows("SELECT * FROM owners") == []
+
+
+def test_ctrl_c_keeps_the_epochs_that_are_done(tmp_path, engine):
+    class Presses(Silent):
+        def show(self, sweep):
+            if not sweep.stopping and all(work.progress for work in sweep.at_work.values()):
+                signal.raise_signal(signal.SIGINT)
+
+    path, jobs = tmp_path / "a.sqlite", small_jobs(epochs=60, patience=60)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    outcome = sweep(path, jobs, engine, Presses())
+    signal.signal(signal.SIGINT, before)
+    assert (outcome.stopped, outcome.complete, len(outcome.left)) == ("interrupted", 0, 3)
+    assert len(list((tmp_path / "a.sqlite.work" / "checkpoints").glob("*.ckpt"))) == 2
+    assert engine.workers == []
+    sweep(path, jobs)
+    sweep(tmp_path / "b.sqlite", jobs)
+    assert figures(path) == figures(tmp_path / "b.sqlite")
 
 
 def test_what_a_pooling_prints_stays_in_the_worker(tmp_path, engine, capfd):

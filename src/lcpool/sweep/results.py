@@ -105,20 +105,18 @@ class Results:
 
 def _read_csv(path: Path) -> Results:
     try:
-        # Only what is empty is missing: a dataset may be called NA.
-        runs = pd.read_csv(
-            path, dtype=TYPES, keep_default_na=False, na_values=_EMPTY, float_precision="round_trip"
-        )
-    except (KeyError, ValueError) as error:
+        # As text first: a dataset may be called NA, and Python reads numbers to the last bit.
+        runs = pd.read_csv(path, dtype="str", keep_default_na=False)
+        missing = [name for name in COLUMNS if name not in runs.columns]
+        if missing:
+            raise ValueError(f"it lacks {', '.join(missing)}.")
+        numbers = [name for name, kind in TYPES.items() if kind == "float64"]
+        runs[numbers] = runs[numbers].replace("", "nan")
+        runs = runs[list(COLUMNS)].astype(TYPES)
+    except ValueError as error:
         raise ValueError(f"{path} is no table of runs: {error}") from error
-    missing = [name for name in COLUMNS if name not in runs.columns]
-    if missing:
-        raise ValueError(f"{path} is no table of runs: it lacks {', '.join(missing)}.")
     curves = path.with_suffix(".npz")
-    return Results(runs[list(COLUMNS)], _read_curves(curves, runs) if curves.is_file() else {})
-
-
-_EMPTY = {name: [""] for name, kind in TYPES.items() if kind != "str"}
+    return Results(runs, _read_curves(curves, runs) if curves.is_file() else {})
 
 
 def _read_curves(path: Path, runs: pd.DataFrame) -> dict[Key, NDArray[np.float32]]:
