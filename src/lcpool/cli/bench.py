@@ -236,17 +236,23 @@ def _conclude(outcome: Outcome, jobs: int, store: Store) -> int:
     say(f"{outcome.complete} of {jobs} jobs are complete in {store.path}; {outcome.runs} runs now.")
     if outcome.others:
         say(f"also at work: {'; '.join(outcome.others)}")
-    if outcome.failed:
+    if failed := len(outcome.failed):
+        theirs = "its traceback is" if failed == 1 else "their tracebacks are"
         say(
-            f"{len(outcome.failed)} jobs failed; their tracebacks are in the store's table "
-            "'failures'. The same command tries them again."
+            f"{_count(failed, 'job')} failed; {theirs} in the store's table 'failures'. "
+            "The same command tries again."
         )
-    if outcome.left:
+    if left := len(outcome.left):
         why = outcome.stopped or "trained elsewhere"
-        say(f"{len(outcome.left)} jobs are missing ({why}); the same command goes on.")
+        verb = "is" if left == 1 else "are"
+        say(f"{_count(left, 'job')} {verb} missing ({why}); the same command goes on.")
     if outcome.stopped == "interrupted":
         return INTERRUPTED
     return FAILED if outcome.failed else UNFINISHED if outcome.left else 0
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _print_jobs(jobs: list[Job], path: Path) -> None:

@@ -105,7 +105,7 @@ class RayEngine:
 
     def _check_nodes(self) -> None:
         """Give up when no node has been able to train for long: nothing would ever happen."""
-        if self.slots or self.at_work:
+        if self.slots:
             self._seen = time.monotonic()
         elif time.monotonic() - self._seen > ABSENT:
             raise EngineError("no node of the Ray cluster is left that could train.")
