@@ -15,7 +15,10 @@ NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 def cluster():
     from ray.cluster_utils import Cluster
 
-    head = {**NODE, "num_cpus": 0, "include_dashboard": False}
+    # A dead node is noticed within seconds, not half a minute.
+    health = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500,
+              "health_check_failure_threshold": 4}  # fmt: skip
+    head = {**NODE, "num_cpus": 0, "include_dashboard": False, "_system_config": health}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     yield cluster
     cluster.shutdown()

@@ -46,6 +46,7 @@ class RayEngine:
         self._slots, self._counted = 0, -KNOWN
         self._seen = time.monotonic()
         if self.slots == 0:
+            ray.shutdown()
             raise EngineError(
                 f"no node of the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs for a job."
             )
