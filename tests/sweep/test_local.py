@@ -1,6 +1,7 @@
 """Worker processes, and what becomes of a sweep when they die."""
 
 import signal
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -11,6 +12,8 @@ from lcpool.sweep.engine import EngineError
 from lcpool.sweep.local import LocalEngine, default_workers
 from lcpool.sweep.store import Store
 from lcpool.sweep.worker import Worker
+
+NOWHERE = SimpleNamespace(type="cpu")  # no device that torch would take
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def test_a_killed_worker_is_replaced_and_its_cell_trained_again(tmp_path, engine
                     worker.process.kill()
                     killed.append(worker)
 
-    jobs = small_jobs(epochs=30, patience=30)
+    jobs = small_jobs(epochs=20, patience=20)
     outcome = sweep(tmp_path / "a.sqlite", jobs, engine, Killer())
     assert len(killed) == 2
     assert (outcome.complete, outcome.failed) == (3, [])
@@ -100,7 +103,7 @@ def test_without_mps_a_fault_is_its_own_affair(tmp_path, engine):
 
 
 def test_workers_that_cannot_start(tmp_path, monkeypatch, engine):
-    monkeypatch.setattr(local, "Worker", lambda device, *more: Worker("nowhere", *more))
+    monkeypatch.setattr(local, "Worker", lambda device, *more: Worker(NOWHERE, *more))
     with pytest.raises(EngineError, match="no worker can be started"):
         sweep(tmp_path / "a.sqlite", small_jobs(), engine)
     assert engine.workers == []
@@ -111,7 +114,7 @@ def test_mps_that_lets_no_worker_start_is_given_up(tmp_path, monkeypatch, engine
         environment: ClassVar = {"PRETEND": "1"}
 
     def make(device, threads, log, environment):
-        return Worker("nowhere" if environment else device, threads, log, environment)
+        return Worker(NOWHERE if environment else device, threads, log, environment)
 
     monkeypatch.setattr(local, "Worker", make)
     engine.mps, view = Broken(), Silent()
@@ -136,7 +139,7 @@ def test_ctrl_c_keeps_the_epochs_that_are_done(tmp_path, engine):
             if not sweep.stopping and all(work.progress for work in sweep.at_work.values()):
                 signal.raise_signal(signal.SIGINT)
 
-    path, jobs = tmp_path / "a.sqlite", small_jobs(epochs=60, patience=60)
+    path, jobs = tmp_path / "a.sqlite", small_jobs(epochs=30, patience=30)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     outcome = sweep(path, jobs, engine, Presses())
     signal.signal(signal.SIGINT, before)

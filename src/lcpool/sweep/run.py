@@ -155,7 +155,8 @@ class Sweep:
 
     def _fill(self, owner: Owner) -> None:
         """Give work to whoever is free, the longest first and what has failed last."""
-        if self.stopping or time.monotonic() < self.blocked_until:
+        full = len(self.at_work) >= self.engine.slots
+        if full or self.stopping or time.monotonic() < self.blocked_until:
             return
         self.waiting.sort(key=lambda job: (self.blame.failures[job], -self._seconds(job)))
         for job in list(self.waiting):
@@ -204,7 +205,9 @@ class Sweep:
                 continue
             work = self.at_work[task]
             if isinstance(event, Planned):
-                self.store.plan(work.job.cells, event.stack)
+                # All as one is no limit: with more runs, more may be trained as one.
+                limit = event.stack if event.stack < len(task.runs) else None
+                self.store.plan(work.job.cells, limit)
             elif isinstance(event, Progress):
                 work.progress = event
             elif isinstance(event, Finished):

@@ -230,8 +230,8 @@ class Store:
                 [[row[column] for column in columns] for row in rows],
             )
 
-    def plan(self, cells: Iterable[Cell], stack: int) -> None:
-        """Remember how many runs are trained as one, so that a continued cell does the same."""
+    def plan(self, cells: Iterable[Cell], stack: int | None) -> None:
+        """Remember the most runs that fit as one, so that a continued cell does the same."""
         with self.transaction() as connection:
             values = [(stack, cell.id) for cell in cells]
             connection.executemany("UPDATE cells SET stack = ? WHERE id = ?", values)

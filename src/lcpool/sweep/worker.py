@@ -45,15 +45,16 @@ class Worker:
     def __init__(
         self, device: torch.device, threads: int, log: Path, environment: Mapping[str, str]
     ) -> None:
-        context = process_context()
+        context = process_context(device.type)
         self.device, self.log = device, log
         self.task: Task | None = None
         self.ready = False
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(  # type: ignore[attr-defined] # known of each context only
-            target=serve, args=(theirs, device, threads, log, environment), daemon=True
+            target=serve, args=(theirs, device, threads, log), daemon=True
         )
-        self.process.start()
+        with variables(environment):
+            self.process.start()
         theirs.close()
 
     def give(self, task: Task) -> None:
@@ -104,31 +105,27 @@ class Worker:
             self.pipe.send(message)
 
 
-def process_context() -> BaseContext:
-    """How processes are made: forked from one that has imported everything and no more.
+def process_context(kind: str = "cpu") -> BaseContext:
+    """How processes for a kind of device are made.
 
-    CUDA does not survive a fork, importing does; a worker that died is replaced at once.
+    For CPUs they are forked from one that has imported everything and done nothing, so that a
+    worker that died is replaced at once. CUDA is best begun in a process with no past at all.
     """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
+    if kind != "cpu" or "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["lcpool.sweep.worker"])
     return context
 
 
-def serve(
-    pipe: Connection,
-    device: torch.device,
-    threads: int,
-    log: Path,
-    environment: Mapping[str, str],
-) -> None:
+def serve(pipe: Connection, device: torch.device, threads: int, log: Path) -> None:
     """Train what comes through the pipe until it is closed: the worker's side."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which tells us.
     _print_to(log)
-    os.environ.update(environment)  # CUDA looks at it when it is first used
     torch.set_num_threads(threads)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     torch.zeros(1, device=device)
     pipe.send(Ready())
     with contextlib.suppress(EOFError, OSError):
@@ -165,3 +162,18 @@ def _manner(code: int | None) -> str:
     if code < 0:
         return f"the worker process was killed by {signal.Signals(-code).name}"
     return f"the worker process ended with status {code}"
+
+
+@contextlib.contextmanager
+def variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for a process that is started inside."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
