@@ -7,6 +7,7 @@ import math
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -100,6 +101,7 @@ def bench(
     """
     if context.invoked_subcommand is not None:
         return
+    began = time.monotonic()  # Importing and reading data count in the time limit.
     with one_line_errors(STOPPED):
         sys.path.append("")  # The current folder, which a console script leaves out.
         if replay is not None:
@@ -121,7 +123,7 @@ def bench(
                 chosen = _ray(address, cpus, gpus)
             else:
                 chosen = _local(engine, device, workers, opened, len(jobs))
-            code = _sweep(jobs, opened, chosen, stack, limit)
+            code = _sweep(jobs, opened, chosen, stack, limit - (time.monotonic() - began))
     raise typer.Exit(code)
 
 

@@ -120,7 +120,7 @@ class Sweep:
         self.runs = 0
         self.stopping = ""
         self.blocked_until = 0.0
-        grace = min(GRACE, GRACE_SHARE * limit)
+        grace = min(GRACE, GRACE_SHARE * max(limit, 0.0))
         self.last_call = self.started + limit - grace  # No epoch goes on beyond it,
         self.end = self.started + limit - grace / 4  # no process beyond that.
         self.waiting = self._missing()
