@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from lcpool.sweep.grid import Cell
 from lcpool.sweep.store import Store
 
-# The first guess, in steps of the simplest network. Only the order of cells depends on it, until
-# the first of them has finished.
+# The first guess: rough figures, not measurements. Only the order of cells depends on it, until the
+# first of them has finished.
 POOL_COST = {"nopool": 1.0, "topkpool": 1.1, "sagpool": 1.3, "asapool": 3.0, "diffpool": 1.5,
              "mincutpool": 1.4, "lcpool": 2.0, "lcpool*": 2.2}  # fmt: skip
 OWN_COST = 2.0

@@ -18,7 +18,8 @@ from lcpool.train.api import pick_device
 
 # Workers that may die one after the other before they are ready.
 STILLBORN = 3
-# Of a GPU under MPS: more processes gained nothing in a trial on an H200.
+# Under MPS, in a trial on an H200, each of 14 processes kept over 80 % of the speed of one alone;
+# more were not tried.
 MOST_ON_A_GPU = 14
 
 
