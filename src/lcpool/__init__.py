@@ -1,5 +1,7 @@
 """Graph pooling by local cluster selection: LCPool and its peers as layers for PyG."""
 
+from typing import TYPE_CHECKING, Any
+
 from lcpool.nn import LCSMP, ClusterAttention, ConvScore, ProjectionScore, Score
 from lcpool.ops import Assignment, assignment_connect, cluster_connect
 from lcpool.pool import (
@@ -14,6 +16,9 @@ from lcpool.pool import (
     SAGPooling,
     TopKPooling,
 )
+
+if TYPE_CHECKING:
+    from lcpool.sweep import compare
 
 __version__ = "0.1.0"
 
@@ -36,4 +41,14 @@ __all__ = [
     "TopKPooling",
     "assignment_connect",
     "cluster_connect",
+    "compare",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``compare`` when it is asked for: the layers do without what the lab needs."""
+    if name == "compare":
+        from lcpool.sweep import compare
+
+        return compare
+    raise AttributeError(f"module 'lcpool' has no attribute '{name}'")

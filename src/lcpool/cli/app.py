@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
-from lcpool.cli import data
+from lcpool.cli import bench, data
 from lcpool.cli.errors import one_line_errors
 from lcpool.cli.train import train
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 app.add_typer(data.app, name="data")
 app.command()(train)
+app.add_typer(bench.app, name="bench")
 
 
 def show_version(asked: bool) -> None:

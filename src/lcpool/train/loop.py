@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lcpool.data import GraphBatch, GraphSet
+from lcpool.data import GraphBatch, GraphSet, Split
 from lcpool.models import Architecture, Backbone, Output
 from lcpool.train.protocol import RULES, Choice, Protocol
 from lcpool.train.seeding import seeded
@@ -86,6 +86,8 @@ class Trainer:
         architecture: the network.
         protocol: how to train it.
         numbers: the numbers of the runs.
+        splits: the graphs of each run, where they are not what the protocol says for its number:
+            runs of both protocols can be trained as one.
 
     Raises:
         CannotStackError: for several runs of a network that cannot be stacked.
@@ -97,12 +99,13 @@ class Trainer:
         architecture: Architecture,
         protocol: Protocol,
         numbers: Sequence[int],
+        splits: Sequence[Split] | None = None,
     ) -> None:
         self.graphs, self.protocol = graphs, protocol
         self.runs = [Run(number) for number in numbers]
         self.active = list(range(len(numbers)))
         self.seconds = 0.0
-        self.splits = [protocol.split_of(len(graphs), number) for number in numbers]
+        self.splits = splits or [protocol.split_of(len(graphs), number) for number in numbers]
         models = [initial_model(graphs, architecture, protocol, number) for number in numbers]
         with seeded(0):  # layers of a stack draw parameters before they are given theirs
             self.stack = Single(models[0]) if len(models) == 1 else Stack(models)

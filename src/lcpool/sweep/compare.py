@@ -1,0 +1,132 @@
+"""``compare``: datasets and poolings in, a table of runs out."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lcpool.models.pooling import POOLINGS
+from lcpool.sweep.engine import Engine, InlineEngine
+from lcpool.sweep.grid import Dataset, Grid, Source, make_jobs
+from lcpool.sweep.run import Outcome, Sweep, work_folder
+from lcpool.sweep.store import Store
+from lcpool.train.api import pick_device
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def compare(
+    datasets: Source | Sequence[str | Path] | Mapping[str, Source] = "builtin",
+    pools: str | Sequence[str] = tuple(POOLINGS),
+    backbones: str | Sequence[str] = "hierarchical",
+    convs: str | Sequence[str] = "gcn",
+    runs: int = 10,
+    *,
+    splits: str | Sequence[str] = "shared",
+    seeds: int | Sequence[int] = 0,
+    store: str | Path | None = None,
+    workers: int | None = None,
+    device: str | torch.device | None = None,
+    root: str | Path | None = None,
+    **settings: Any,
+) -> pd.DataFrame:
+    """Train every pooling on every dataset, and return a table with a row for each run.
+
+    Args:
+        datasets: a name, a path, several of these, or graphs by the names to call them.
+        pools: poolings by their paper names, or ``module:Class``.
+        backbones: "hierarchical", "plain", or both.
+        convs: "gcn", "graphconv", or both.
+        runs: how many runs of each cell.
+        splits: "shared", "fresh", or both.
+        seeds: one or more numbers that all random choices derive from.
+        store: a file that keeps the runs; what it has already is not trained again.
+        workers: how many processes to train in; by default in this one. A script that asks for
+            some must be safe to import (``if __name__ == "__main__":``).
+        device: where to train; a GPU if there is one.
+        root: where to look for datasets.
+        settings: anything else :func:`lcpool.train.train` can be told about network and protocol:
+            ``hidden``, ``epochs``, ``ratio``, …
+
+    Returns:
+        The runs, with accuracies in percent; see ``docs/sweep.md`` for the columns.
+
+    Example:
+        >>> table = compare(pools=["nopool", "topkpool"], runs=2, epochs=1, hidden=8, device="cpu")
+        >>> table.groupby("pool").run.count().to_dict()
+        {'nopool': 2, 'topkpool': 2}
+    """
+    from lcpool.sweep.results import Results, key
+
+    grid = Grid.of(
+        datasets=_datasets(datasets, root), pools=pools, backbones=backbones, convs=convs,
+        runs=runs, splits=splits, seeds=seeds, **settings,
+    )  # fmt: skip
+    jobs, place = make_jobs([grid]), pick_device(device)
+    with _store(store) as opened:
+        opened.add(jobs)
+        engine = _engine(place, workers, opened, len(jobs))
+        outcome = Sweep(jobs, opened, engine, _Silent()).run()
+        _report(outcome)
+        found = Results.of(opened).runs
+    wanted = {
+        (*cell.names, cell.protocol.split, cell.protocol.seed, cell.config, number)
+        for job in jobs
+        for cell, number in job.wanted
+    }
+    kept = [key(row) in wanted for row in found.to_dict("records")]
+    return found[kept].reset_index(drop=True)
+
+
+def _datasets(datasets: Any, root: str | Path | None) -> tuple[Dataset, ...]:
+    if isinstance(datasets, Mapping):
+        return tuple(Dataset.of(source, root, name) for name, source in datasets.items())
+    several = isinstance(datasets, list | tuple) and all(
+        isinstance(d, str | Path) for d in datasets
+    )
+    return tuple(Dataset.of(source, root) for source in (datasets if several else [datasets]))
+
+
+@contextlib.contextmanager
+def _store(path: str | Path | None) -> Iterator[Store]:
+    with contextlib.ExitStack() as stack:
+        if path is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lcpool-"))
+            path = Path(folder) / "runs.sqlite"
+        yield stack.enter_context(Store(path))
+
+
+def _engine(device: torch.device, workers: int | None, store: Store, jobs: int) -> Engine:
+    if not workers:
+        return InlineEngine(device)
+    from lcpool.sweep.local import LocalEngine, devices
+
+    return LocalEngine(devices(device), workers, work_folder(store.path), jobs)
+
+
+def _report(outcome: Outcome) -> None:
+    """What is missing: as a warning, or as an error if it is everything."""
+    if outcome.stopped:
+        raise KeyboardInterrupt
+    if outcome.failed and not outcome.complete:
+        job, reason = outcome.failed[0]
+        raise RuntimeError(f"nothing could be trained; {job}: {reason}")
+    for job, reason in outcome.failed:
+        warnings.warn(f"{job} is missing: {reason.strip().splitlines()[-1]}", stacklevel=3)
+
+
+class _Silent:
+    """A view that shows nothing."""
+
+    def say(self, message: str) -> None:
+        """Nothing."""
+
+    def show(self, sweep: Sweep) -> None:
+        """Nothing."""

@@ -1,0 +1,111 @@
+"""What goes to a worker, and what it says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeGuard
+
+from lcpool.sweep.grid import Cell
+from lcpool.sweep.store import Row
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is missing of a job, for a worker to train.
+
+    Attributes:
+        runs: cells with the numbers of their runs.
+        checkpoints: the folder for what an interrupted training continues from.
+        stack: the most runs to train as one; what fits, if None.
+        share: the share of a GPU that belongs to the worker.
+        deadline: when to stop, as seconds since the epoch.
+    """
+
+    runs: tuple[tuple[Cell, int], ...]
+    checkpoints: Path | None = None
+    stack: int | None = None
+    share: float = 1.0
+    deadline: float = math.inf
+
+
+@dataclass(frozen=True)
+class Planned:
+    """So many runs are trained as one."""
+
+    stack: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """An epoch has ended.
+
+    Attributes:
+        epoch: its number.
+        going: runs that go on.
+        runs: runs of the stack.
+        pace: seconds of this epoch.
+        accuracy: mean validation accuracy of the stack's runs.
+        left: epochs until the last run ends, if none improves.
+    """
+
+    epoch: int
+    going: int
+    runs: int
+    pace: float
+    accuracy: float
+    left: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Some runs have ended; when they are stored, the checkpoint can go."""
+
+    rows: list[Row]
+    checkpoint: Path | None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The task is done."""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The task was broken off because of its deadline, or because it was asked for."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The task came to nothing.
+
+    Attributes:
+        reason: a traceback, or what is known of the end of a process.
+        fault: whether the GPU faulted, so that the process can compute no more.
+        counts: whether the task itself may be the cause.
+    """
+
+    reason: str
+    fault: bool = False
+    counts: bool = True
+
+    @property
+    def last_line(self) -> str:
+        """The reason in short."""
+        return self.reason.strip().splitlines()[-1] if self.reason.strip() else "no reason given"
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Something a user should know."""
+
+    message: str
+
+
+Event = Planned | Progress | Finished | Ended | Stopped | Failed | Noted
+
+
+def is_fault(event: Event) -> TypeGuard[Failed]:
+    """Whether the GPU has faulted."""
+    return isinstance(event, Failed) and event.fault

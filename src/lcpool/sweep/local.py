@@ -1,0 +1,200 @@
+"""The engine of processes on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing import connection
+from pathlib import Path
+
+import torch
+
+from lcpool.sweep.engine import EngineError, Happened
+from lcpool.sweep.events import Ended, Event, Failed, Noted, Stopped, Task, is_fault
+from lcpool.sweep.mps import MPS
+from lcpool.sweep.worker import GOING, Worker
+from lcpool.train.api import pick_device
+
+# Workers that may die one after the other before they are ready.
+STILLBORN = 3
+# Under MPS, in a trial on an H200, each of 14 processes kept over 80 % of the speed of one alone;
+# more were not tried.
+MOST_ON_A_GPU = 14
+
+
+class LocalEngine:
+    """Worker processes, which are replaced when they die.
+
+    Several workers on one GPU share it through MPS where that is available. It is one domain of
+    faults: when the GPU faults, all are ended and started anew.
+
+    Args:
+        on: the devices to train on.
+        workers: how many processes; by default as many as pay.
+        folder: for what the workers print.
+        jobs: how many there are; more workers are of no use.
+    """
+
+    def __init__(
+        self, on: Sequence[torch.device], workers: int | None, folder: Path, jobs: int
+    ) -> None:
+        cores = available_cores()
+        self.cuda = on[0].type == "cuda"
+        if workers is None:
+            workers = default_workers(on, cores, MPS.available())
+        self.slots = max(1, min(workers, jobs))
+        self.devices, self.folder = on, folder
+        self.threads = 1 if self.cuda else max(1, cores // self.slots)
+        self.share = min(1.0, len(on) / self.slots)
+        self.workers: list[Worker] = []
+        self.said: list[Happened] = []
+        self.proven = False
+        self.stillborn = 0
+        self.started = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        shared = self.cuda and self.slots > len(on)
+        self.mps = self._start_mps() if shared and MPS.available() else None
+
+    def submit(self, task: Task) -> None:
+        """Give a task to an idle worker, or to a new one."""
+        idle = next((worker for worker in self.workers if worker.task is None), None)
+        (idle or self._start_worker()).give(task)
+
+    def events(self, timeout: float) -> list[Happened]:
+        """What the workers have said, the deaths of some included."""
+        happened: list[Happened] = []
+        connection.wait([worker.pipe for worker in self.workers], timeout)
+        for worker in list(self.workers):
+            if worker in self.workers:  # It may have been ended on account of another.
+                happened.extend(self._listen(worker))
+        if self.mps is not None and any(is_fault(event) for _, event in happened):
+            happened = self._start_over(happened)
+        said, self.said = self.said, []
+        return [*said, *happened]
+
+    def stop(self) -> None:
+        """Ask all workers to stop; those that have not begun need not."""
+        for worker in [worker for worker in self.workers if worker.task is not None]:
+            if worker.ready:
+                worker.stop()
+            else:
+                self.said.append((worker.task, Stopped()))
+                self._end([worker])
+
+    def close(self) -> None:
+        """End all workers, and the MPS daemon."""
+        self._end(self.workers)
+        if self.mps is not None:
+            self.mps.stop()
+            self.mps = None
+
+    def _end(self, workers: Sequence[Worker]) -> None:
+        """End some workers: all are told to go before the first is waited for."""
+        going = list(workers)
+        self.workers = [worker for worker in self.workers if worker not in going]
+        for worker in going:
+            worker.pipe.close()
+        for worker in going:
+            worker.end(0.0 if worker.task is not None else GOING)
+
+    def _listen(self, worker: Worker) -> list[Happened]:
+        happened: list[Happened] = []
+        try:
+            for event in worker.receive():
+                assert worker.task is not None
+                happened.append((worker.task, self._without_mps(event)))
+                if isinstance(event, Ended | Stopped | Failed):
+                    worker.task = None
+                if is_fault(event):
+                    self._end([worker])  # It can compute no more.
+                    break
+        except EOFError:
+            happened.extend(self._bury(worker))
+        if worker.ready:
+            self.proven, self.stillborn = True, 0
+        return happened
+
+    def _without_mps(self, event: Event) -> Event:
+        """A fault that nobody else shares is a failure like any other."""
+        return replace(event, fault=False) if is_fault(event) and self.mps is None else event
+
+    def _bury(self, worker: Worker) -> list[Happened]:
+        """Take a dead worker out; its task has failed, unless the worker never began it."""
+        task, ready = worker.task, worker.ready
+        self.workers.remove(worker)
+        how = worker.end()
+        if ready:
+            return [] if task is None else [(task, Failed(how))]
+        if self.mps is not None and not self.proven:
+            self._note(f"CUDA MPS is of no use here, going on without it: {how}")
+            self._abandon_mps()
+        else:
+            self.stillborn += 1
+            if self.stillborn >= STILLBORN:
+                raise EngineError(f"no worker can be started: {how}")
+        if task is not None:
+            self.submit(task)
+        return []
+
+    def _start_over(self, happened: list[Happened]) -> list[Happened]:
+        """End every worker after a fault; those at work have gone down with it."""
+        reason = next(event.reason for _, event in happened if is_fault(event))
+        lost = [worker.task for worker in self.workers if worker.task is not None]
+        assert self.mps is not None
+        self._end(self.workers)
+        self.mps.stop()
+        self.mps = self._start_mps()
+        return [*happened, *((task, Failed(reason, fault=True)) for task in lost)]
+
+    def _abandon_mps(self) -> None:
+        tasks = [worker.task for worker in self.workers if worker.task is not None]
+        self.close()
+        for task in tasks:
+            self.submit(task)
+
+    def _start_mps(self) -> MPS | None:
+        mps = MPS()
+        wrong = mps.start()
+        if wrong is None:
+            return mps
+        mps.stop()
+        self._note(f"CUDA MPS cannot be started, going on without it: {wrong}")
+        return None
+
+    def _note(self, message: str) -> None:
+        self.said.append((None, Noted(message)))
+
+    def _start_worker(self) -> Worker:
+        device = self.devices[self.started % len(self.devices)]
+        log = self.folder / f"worker-{os.getpid()}-{self.started}.log"
+        self.started += 1
+        worker = Worker(device, self.threads, log, self.mps.environment if self.mps else {})
+        self.workers.append(worker)
+        return worker
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def devices(name: str | torch.device | None) -> list[torch.device]:
+    """The devices that a name stands for: "cuda" alone for all there are."""
+    found = pick_device(name)
+    if found.type == "cuda" and found.index is None:
+        return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    return [found]
+
+
+def default_workers(on: Sequence[torch.device], cores: int, mps: bool) -> int:
+    """As many workers as pay.
+
+    On CPUs a core each: these networks are too small to gain from more. GPUs wait for Python, so
+    they serve a process for each core, if they can serve several at once.
+    """
+    if on[0].type == "cpu":
+        return cores
+    if not mps:
+        return len(on)
+    return max(len(on), min(MOST_ON_A_GPU * len(on), cores - 2))

@@ -1,0 +1,83 @@
+"""Several stores into one."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lcpool.sweep.store import CIRCUMSTANCES, FIGURES, Store
+
+_COLUMNS = ("cell", "run", *FIGURES, *CIRCUMSTANCES)
+_NAMES = ", ".join(f'"{name}"' for name in _COLUMNS)
+
+
+@dataclass
+class Merged:
+    """What a merge came to.
+
+    Attributes:
+        added: runs that were not there.
+        same: runs that were there, with the same figures.
+        conflicts: runs that were there with other figures, in words; they were left as they are.
+    """
+
+    added: int = 0
+    same: int = 0
+    conflicts: list[str] = field(default_factory=list)
+
+
+def merge(into: Store, path: Path) -> Merged:
+    """Add the runs of another store; all of them, or none if something goes wrong.
+
+    Two rows are the same when the figures of the run are. That it took another time, or was trained
+    on another machine, is no conflict.
+    """
+    merged = Merged()
+    with Store(path, readonly=True) as source, into.transaction() as connection:
+        _add_datasets(connection, source, merged)
+        known = {row["name"]: row["digest"] for row in into.rows("SELECT * FROM datasets")}
+        cells = {
+            cell["id"]: cell
+            for cell in source.rows(
+                "SELECT cells.*, digest FROM cells JOIN datasets ON dataset = name"
+            )
+            if known[cell["dataset"]] == cell["digest"]
+        }
+        for cell in cells.values():
+            values = tuple(cell)[:-2]  # How many runs fit in memory is another machine's affair.
+            connection.execute(
+                "INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", values
+            )
+        for row in source.rows(f"SELECT {_NAMES} FROM runs"):
+            if row["cell"] in cells:
+                _add_run(connection, row, cells[row["cell"]], merged)
+    return merged
+
+
+def _add_datasets(connection: sqlite3.Connection, source: Store, merged: Merged) -> None:
+    for row in source.rows("SELECT * FROM datasets"):
+        query = "SELECT digest FROM datasets WHERE name = ?"
+        found = connection.execute(query, (row["name"],)).fetchone()
+        if found is None:
+            connection.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?)", tuple(row))
+        elif found["digest"] != row["digest"]:
+            merged.conflicts.append(f"{row['name']}: other data of the same name; none of its runs")
+
+
+def _add_run(
+    connection: sqlite3.Connection, row: sqlite3.Row, cell: sqlite3.Row, merged: Merged
+) -> None:
+    query = f"SELECT {_NAMES} FROM runs WHERE cell = ? AND run = ?"
+    found = connection.execute(query, (row["cell"], row["run"])).fetchone()
+    if found is None:
+        marks = ", ".join("?" * len(_COLUMNS))
+        connection.execute(f"INSERT INTO runs ({_NAMES}) VALUES ({marks})", tuple(row))
+        merged.added += 1
+        return
+    differ = [name for name in FIGURES if found[name] != row[name]]
+    if not differ:
+        merged.same += 1
+        return
+    names = (cell[name] for name in ("dataset", "backbone", "conv", "pool", "split"))
+    merged.conflicts.append(f"{' '.join(names)} run {row['run']}: other {', '.join(differ)}")

@@ -1,0 +1,129 @@
+"""What a sweep gives: a table with a row for each run, and the runs' learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lcpool.sweep.store import Store, unpack
+
+# Column and type.
+TYPES = {
+    "dataset": "str", "backbone": "str", "conv": "str", "pool": "str", "run": "int64",
+    "test_accuracy": "float64", "test_accuracy_by_loss": "float64", "val_accuracy": "float64",
+    "val_loss": "float64", "epoch": "float64", "epoch_by_loss": "float64", "epochs": "int64",
+    "diverged": "float64", "seconds": "float64", "peak_memory": "float64", "stack": "int64",
+    "num_train": "int64", "num_val": "int64", "num_test": "int64", "split": "str",
+    "seed": "int64", "config": "str", "device": "str", "lcpool": "str", "torch": "str",
+    "pyg": "str", "python": "str", "commit": "str",
+}  # fmt: skip
+COLUMNS = tuple(TYPES)
+# Whole numbers that may be missing, and NaN then.
+MAYBE = ("epoch", "epoch_by_loss", "diverged", "peak_memory")
+
+# What tells a run from every other.
+KEY = ("dataset", "backbone", "conv", "pool", "split", "seed", "config", "run")
+
+Key = tuple[Any, ...]
+
+_SQLITE = b"SQLite format 3\0"
+
+
+def key(row: Mapping[str, Any]) -> Key:
+    """What names the run of a row, and its curves."""
+    return tuple(row[name] for name in KEY)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Runs and their curves.
+
+    Attributes:
+        runs: a row a run, with the columns of ``COLUMNS``; accuracies in percent.
+        curves: by the key of a run, a row an epoch: training loss, validation loss, validation
+            accuracy (a fraction). Runs without curves are left out.
+    """
+
+    runs: pd.DataFrame
+    curves: dict[Key, NDArray[np.float32]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Results:
+        """Read a store, or a CSV file with the curves that lie beside it."""
+        path = Path(path)
+        if not path.is_file():
+            raise ValueError(f"{path} is no file of results: name a store, or an exported CSV.")
+        with path.open("rb") as file:
+            if file.read(len(_SQLITE)) == _SQLITE:
+                with Store(path, readonly=True) as store:
+                    return cls.of(store)
+        return _read_csv(path)
+
+    @classmethod
+    def of(cls, store: Store) -> Results:
+        """Everything in a store."""
+        # Cells have a stack too, and commit is a word of SQL's.
+        names = ", ".join({"stack": "runs.stack", "commit": '"commit"'}.get(n, n) for n in COLUMNS)
+        found = store.rows(
+            f"SELECT {names}, curves FROM runs JOIN cells ON cell = cells.id "
+            "ORDER BY dataset, backbone, conv, pool, split, seed, config, run"
+        )
+        curves = {key(dict(row)): unpack(row["curves"]).astype(np.float32) for row in found}
+        runs = pd.DataFrame([tuple(row)[:-1] for row in found], columns=COLUMNS)
+        return cls(runs.astype(TYPES), curves)
+
+    def write(self, path: str | Path) -> Path:
+        """Write a CSV file and, beside it, the curves; a folder gets ``runs.csv``."""
+        path = Path(path)
+        if path.suffix != ".csv":
+            path = path / "runs.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table = self.runs[list(COLUMNS)].astype(dict.fromkeys(MAYBE, "Int64"))
+        table.to_csv(path, index=False, lineterminator="\n")
+        if self.curves:
+            none = np.zeros((0, 3), np.float32)
+            found = [self.curves.get(key(row), none) for row in self.runs.to_dict("records")]
+            lengths = np.array([len(curve) for curve in found])
+            np.savez_compressed(path.with_suffix(".npz"), lengths=lengths, values=np.vstack(found))
+        return path
+
+    def where(self, **values: Any) -> Results:
+        """The runs whose columns have these values, or one of these if it is a list."""
+        runs = self.runs
+        for name, value in values.items():
+            runs = runs[runs[name].isin(value if isinstance(value, list) else [value])]
+        runs = runs.reset_index(drop=True)
+        kept = {key(row) for row in runs.to_dict("records")}
+        return Results(runs, {name: c for name, c in self.curves.items() if name in kept})
+
+
+def _read_csv(path: Path) -> Results:
+    try:
+        # As text first: a dataset may be called NA, and Python reads numbers to the last bit.
+        runs = pd.read_csv(path, dtype="str", keep_default_na=False)
+        missing = [name for name in COLUMNS if name not in runs.columns]
+        if missing:
+            raise ValueError(f"it lacks {', '.join(missing)}.")
+        numbers = [name for name, kind in TYPES.items() if kind == "float64"]
+        runs[numbers] = runs[numbers].replace("", "nan")
+        runs = runs[list(COLUMNS)].astype(TYPES)
+    except ValueError as error:
+        raise ValueError(f"{path} is no table of runs: {error}") from error
+    curves = path.with_suffix(".npz")
+    return Results(runs, _read_curves(curves, runs) if curves.is_file() else {})
+
+
+def _read_curves(path: Path, runs: pd.DataFrame) -> dict[Key, NDArray[np.float32]]:
+    with np.load(path, allow_pickle=False) as stored:
+        lengths, values = stored["lengths"], stored["values"]
+    if len(lengths) != len(runs):
+        raise ValueError(f"{path} has curves of {len(lengths)} runs, the table {len(runs)}.")
+    parts = np.split(values, np.cumsum(lengths)[:-1])
+    rows = runs.to_dict("records")
+    return {key(row): part for row, part in zip(rows, parts, strict=True) if len(part)}

@@ -1,0 +1,293 @@
+"""The store: one SQLite file with a row for each run, safe against whatever ends a sweep."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcpool.sweep.grid import Cell, Dataset, Job
+
+VERSION = 1
+APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
+PATIENCE = 60.0  # Seconds to wait for another process that is writing.
+
+# What became of a run, in the order of the runs table.
+FIGURES = (
+    "test_accuracy", "test_accuracy_by_loss", "val_accuracy", "val_loss", "epoch",
+    "epoch_by_loss", "epochs", "diverged", "num_train", "num_val", "num_test", "curves",
+)  # fmt: skip
+# How it came about; training it again need not repeat these.
+CIRCUMSTANCES = (
+    "seconds", "peak_memory", "stack", "mates", "device", "lcpool", "torch", "pyg", "python",
+    "commit",
+)  # fmt: skip
+
+_SCHEMA = f"""
+CREATE TABLE datasets (name TEXT PRIMARY KEY, digest TEXT NOT NULL, graphs INTEGER NOT NULL,
+    nodes INTEGER NOT NULL, source TEXT, root TEXT) STRICT;
+CREATE TABLE cells (id TEXT PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets,
+    backbone TEXT NOT NULL, conv TEXT NOT NULL, pool TEXT NOT NULL, split TEXT NOT NULL,
+    seed INTEGER NOT NULL, config TEXT NOT NULL, stack INTEGER) STRICT;
+CREATE TABLE runs (cell TEXT NOT NULL REFERENCES cells, run INTEGER NOT NULL,
+    test_accuracy REAL, test_accuracy_by_loss REAL, val_accuracy REAL, val_loss REAL,
+    epoch INTEGER, epoch_by_loss INTEGER, epochs INTEGER NOT NULL, diverged INTEGER,
+    num_train INTEGER NOT NULL, num_val INTEGER NOT NULL, num_test INTEGER NOT NULL,
+    curves BLOB NOT NULL, seconds REAL NOT NULL, peak_memory INTEGER, stack INTEGER NOT NULL,
+    mates TEXT NOT NULL, device TEXT NOT NULL, lcpool TEXT NOT NULL, torch TEXT NOT NULL,
+    pyg TEXT NOT NULL, python TEXT NOT NULL, "commit" TEXT NOT NULL,
+    PRIMARY KEY (cell, run)) STRICT, WITHOUT ROWID;
+CREATE TABLE owners (id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL,
+    born REAL NOT NULL, beat REAL NOT NULL) STRICT;
+CREATE TABLE claims (cell TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT;
+CREATE TABLE failures (cell TEXT NOT NULL, time REAL NOT NULL, reason TEXT NOT NULL) STRICT;
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+"""
+
+Row = dict[str, Any]
+
+
+class StoreError(ValueError):
+    """A store that cannot be used; the message says why and what to do."""
+
+
+class Store:
+    """A store that is open for reading and writing.
+
+    Args:
+        path: the file; it is made if it is not there, unless ``readonly``.
+        readonly: leave the file as it is.
+    """
+
+    def __init__(self, path: str | Path, readonly: bool = False) -> None:
+        self.path, self.readonly = Path(path), readonly
+        with self.clear_errors():
+            self.connection = self._open()
+            try:
+                self._check()
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path.is_dir():
+            raise StoreError(f"{self.path} is a folder; name a file for the store.")
+        if not self.readonly:
+            self.path.absolute().parent.mkdir(parents=True, exist_ok=True)
+            return self._connect("mode=rwc")
+        if not self.path.exists():
+            raise StoreError(f"{self.path}: there is no such store.")
+        # Only who may write can share the log of a writer, and tidies it away.
+        if os.access(self.path.absolute().parent, os.W_OK):
+            connection = self._connect("mode=rw")
+            connection.execute("PRAGMA query_only = 1")
+            return connection
+        return self._connect("mode=ro" if self._log().exists() else "mode=ro&immutable=1")
+
+    def _log(self) -> Path:
+        return Path(f"{self.path}-wal")
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"{self.path.absolute().as_uri()}?{mode}"
+        connection = sqlite3.connect(uri, timeout=PATIENCE, isolation_level=None, uri=True)
+        connection.row_factory = sqlite3.Row
+        return connection
+
+    def _check(self) -> None:
+        """Make the tables of a new store; refuse a file that is none, or none we can read."""
+        if not self.readonly and self._empty():
+            self._create()
+        (kind,) = self.connection.execute("PRAGMA application_id").fetchone()
+        if kind != APPLICATION:
+            raise StoreError(f"{self.path} is no lcpool store; it was left as it is.")
+        (version,) = self.connection.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            age = "newer" if version > VERSION else "older"
+            raise StoreError(
+                f"{self.path} was written by {age} lcpool (its format is {version}, this one "
+                f"reads {VERSION}); it was left as it is. Install a fitting lcpool."
+            )
+        (verdict,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise StoreError(_damaged(self.path, verdict))
+
+    def _empty(self) -> bool:
+        (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (kind,) = self.connection.execute("PRAGMA application_id").fetchone()
+        return bool(tables == 0 and kind == 0)
+
+    def _create(self) -> None:
+        self._use_a_log()
+        with self.transaction() as connection:
+            if self._empty():  # Another command may have made the same store meanwhile.
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    connection.execute(statement)
+
+    def _use_a_log(self) -> None:
+        """Switch to WAL; SQLite itself does not wait for others who do the same."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > until:
+                    raise
+            time.sleep(0.05)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of it or nothing, and nobody else in between."""
+        with self.clear_errors():
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # A full disk has rolled back already.
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def clear_errors(self) -> Iterator[None]:
+        """SQLite's errors, in words that say what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            words = _in_words(error, self.path)
+            if words is None:
+                raise
+            raise StoreError(words) from error
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be opened: {error.strerror}.") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        with self.clear_errors():
+            self.connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        """The rows of a query."""
+        with self.clear_errors():
+            return self.connection.execute(query, values).fetchall()
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        """Enter the cells of some jobs; what is there stays."""
+        with self.transaction() as connection:
+            for cell in dict.fromkeys(cell for job in jobs for cell in job.cells):
+                self._add_dataset(connection, cell.dataset)
+                a, p = cell.architecture, cell.protocol
+                values = (cell.id, cell.dataset.name, a.backbone, a.conv, a.pool, p.split, p.seed)
+                connection.execute(
+                    "INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                    (*values, cell.config),
+                )
+
+    def _add_dataset(self, connection: sqlite3.Connection, dataset: Dataset) -> None:
+        query = "SELECT digest FROM datasets WHERE name = ?"
+        found = connection.execute(query, (dataset.name,)).fetchone()
+        if found is not None and found["digest"] != dataset.digest:
+            raise StoreError(
+                f"{self.path} has runs on other data that is called {dataset.name} too: "
+                "use another store, or rename the dataset."
+            )
+        source = dataset.source if isinstance(dataset.source, str) else None
+        values = (dataset.name, dataset.digest, dataset.graphs, dataset.nodes, source, dataset.root)
+        connection.execute("INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?, ?, ?)", values)
+
+    def done(self, cells: Iterable[Cell]) -> set[tuple[str, int]]:
+        """Cell and number of every run that is there."""
+        ids = {cell.id for cell in cells}
+        found = self.rows("SELECT cell, run FROM runs")
+        return {(row["cell"], row["run"]) for row in found if row["cell"] in ids}
+
+    def save(self, rows: Sequence[Row]) -> None:
+        """Enter runs that have ended. A run that is there already stays as it is."""
+        columns = ("cell", "run", *FIGURES, *CIRCUMSTANCES)
+        names = ", ".join(f'"{column}"' for column in columns)
+        marks = ", ".join("?" * len(columns))
+        with self.transaction() as connection:
+            connection.executemany(
+                f"INSERT OR IGNORE INTO runs ({names}) VALUES ({marks})",
+                [[row[column] for column in columns] for row in rows],
+            )
+
+    def plan(self, cells: Iterable[Cell], stack: int | None) -> None:
+        """Remember the most runs that fit as one, so that a continued cell does the same."""
+        with self.transaction() as connection:
+            values = [(stack, cell.id) for cell in cells]
+            connection.executemany("UPDATE cells SET stack = ? WHERE id = ?", values)
+
+    def fail(self, cells: Iterable[Cell], reason: str, now: float) -> None:
+        """Enter a failure of some cells."""
+        with self.transaction() as connection:
+            values = [(cell.id, now, reason) for cell in cells]
+            connection.executemany("INSERT INTO failures VALUES (?, ?, ?)", values)
+
+
+def pack(curves: Sequence[Sequence[float]]) -> bytes:
+    """Curves, a row an epoch, as bytes that keep every bit."""
+    return zlib.compress(np.asarray(curves, "<f8").tobytes())
+
+
+def unpack(content: bytes) -> NDArray[np.float64]:
+    """The inverse of :func:`pack`."""
+    return np.frombuffer(zlib.decompress(content), "<f8").reshape(-1, 3)
+
+
+def _in_words(error: sqlite3.Error, path: Path) -> str | None:
+    """What to tell a user; None for what is no user's affair."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and _is_full(path)):
+        return (
+            f"the disk of {path} is full. What was stored before is safe: "
+            "make room, and the same command goes on."
+        )
+    if name.startswith("SQLITE_IOERR"):
+        return (
+            f"{path} cannot be written or read ({error}): is the disk full, or gone? What was "
+            "stored before is safe; the same command goes on."
+        )
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return f"{path} cannot be written to: name a store in a folder of your own with --store."
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return f"{path} has been locked by another process for {PATIENCE:.0f} s; try again."
+    if name == "SQLITE_NOTADB":
+        return f"{path} is no lcpool store; it was left as it is."
+    if name.startswith("SQLITE_CORRUPT") or "no such table" in str(error):
+        return _damaged(path, str(error))
+    return None
+
+
+def _is_full(path: Path) -> bool:
+    """Whether there is no room for a page: then SQLite's errors have many names."""
+    try:
+        return shutil.disk_usage(path.absolute().parent).free < 2**16
+    except OSError:
+        return False
+
+
+def _damaged(path: Path, error: str) -> str:
+    error = " ".join(error.split())
+    return (
+        f"{path} is damaged ({error}); it was left as it is. Move it aside and start anew, or "
+        f"rescue what can be read: sqlite3 {path} .recover | sqlite3 rescued.sqlite"
+    )

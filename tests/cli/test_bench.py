@@ -1,0 +1,155 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sweep.sweeping import small_jobs, sweep, write_tu
+from typer.testing import CliRunner
+
+from lcpool.cli.app import app
+from lcpool.cli.bench import _seconds
+from lcpool.sweep import Results, Store
+
+SHORT = ("--runs", 2, "--hidden", 8, "--epochs", 2, "--device", "cpu")
+SMALL = ("--pools", "nopool,topkpool", *SHORT)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def bench() -> Callable:
+    return lambda *arguments: CliRunner().invoke(app, ["bench", *map(str, arguments)])
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    return write_tu(tmp_path)
+
+
+def test_from_nothing_to_a_table(bench: Callable, dataset: Path):
+    """Train, ask again, look, train a row again, export."""
+    done = bench("-d", dataset, *SMALL, "--split", "both", "--workers", 2)
+    assert done.exit_code == 0, done.stderr
+    assert "RINGS hierarchical gcn nopool shared+fresh: done in" in done.stderr
+    assert "2 of 2 jobs are complete in bench.sqlite; 8 runs now." in done.stderr
+    again = bench("-d", dataset, *SMALL, "--split", "both")
+    assert "2 of 2 jobs are complete in bench.sqlite; 0 runs now." in again.stderr
+    seen = bench("-d", dataset, *SMALL, "--runs", 3, "--dry-run")
+    assert "2 jobs, 6 trainings, 2 missing" in seen.stdout
+    replayed = bench("--replay", "RINGS/nopool/fresh/1", "--device", "cpu")
+    assert replayed.exit_code == 0, replayed.output
+    assert "the same, curves too" in replayed.stdout
+    assert bench("export", "bench.sqlite", "fresh.csv", "--split", "fresh").exit_code == 0
+    table = Results.read("fresh.csv").runs
+    assert (len(table), set(table.split)) == (4, {"fresh"})
+    assert json.loads(table.config[0])["architecture"]["hidden"] == 8
+
+
+def test_a_changed_result_is_noticed_by_a_replay(bench: Callable, dataset: Path):
+    bench("-d", dataset, *SHORT, "--pools", "nopool", "--workers", 1)
+    with Store("bench.sqlite") as store, store.transaction() as connection:
+        connection.execute("UPDATE runs SET test_accuracy = 12.5")
+    done = bench("--replay", "nopool/1", "--device", "cpu")
+    assert done.exit_code == 1
+    assert "test_accuracy: stored 12.5, now" in done.stdout
+    assert "not the same: test_accuracy" in done.stdout
+
+
+def test_failures_are_in_the_last_lines_and_the_exit_status(bench: Callable, dataset: Path):
+    """A pooling that works when it is tried on a small graph, and fails on the data."""
+    Path("moody.py").write_text(
+        "from torch import nn\n"
+        "class Pool(nn.Module):\n"
+        "    def __init__(self, channels):\n"
+        "        super().__init__()\n"
+        "    def forward(self, x, edge_index, edge_attr=None, batch=None):\n"
+        "        assert x.size(0) == 4, 'only for four nodes'\n"
+        "        return x, edge_index, edge_attr, batch\n"
+    )
+    done = bench("-d", dataset, *SHORT, "--pools", "nopool,moody:Pool", "--workers", 1)
+    assert done.exit_code == 1
+    *_, aside, complete, failed = done.stderr.splitlines()
+    assert aside.startswith(
+        "lcpool: set aside: RINGS hierarchical gcn moody:Pool shared: Assertion"
+    )
+    assert "1 of 2 jobs are complete" in complete
+    assert "1 job failed; its traceback is in the store's table 'failures'" in failed
+
+
+def test_a_time_limit(bench: Callable, dataset: Path):
+    options = ("-d", dataset, *SHORT, "--epochs", 100_000, "--pools", "nopool", "--workers", 1)
+    done = bench(*options, "--time-limit", "5s")
+    assert done.exit_code == 3, done.stderr
+    assert "1 job is missing (time is up); the same command goes on." in done.stderr
+
+
+def test_the_paper(bench: Callable, monkeypatch: pytest.MonkeyPatch):
+    from lcpool.sweep.grid import Dataset
+
+    monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, 100, 1000, ""))
+    done = bench("--paper", "--dry-run")
+    assert "192 jobs, 1920 trainings, 1920 missing" in done.stdout
+    done = bench("--paper", "--dry-run", "--split", "both", "--runs", 2, "--pools", "lcpool-star")
+    assert "24 jobs, 96 trainings, 96 missing" in done.stdout
+
+
+def test_merge(bench: Callable):
+    sweep(Path("one.sqlite"), small_jobs(["nopool"], epochs=1))
+    sweep(Path("two.sqlite"), small_jobs(["topkpool"], epochs=1))
+    done = bench("merge", "all.sqlite", "one.sqlite", "two.sqlite")
+    assert done.exit_code == 0
+    assert "two.sqlite: 2 runs added, 0 were there already, 0 conflicts" in done.stdout
+    with Store("one.sqlite") as store, store.transaction() as connection:
+        connection.execute("UPDATE runs SET epochs = 9 WHERE run = 1")
+    done = bench("merge", "all.sqlite", "one.sqlite")
+    assert done.exit_code == 1
+    assert "0 runs added, 1 were there already, 1 conflicts" in done.stdout
+    assert (
+        "left as it is: builtin hierarchical gcn nopool shared run 1: other epochs" in done.stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--pools", "nope"], "unknown pooling 'nope'"),
+        (["--pools", "nowhere_at_all:Pool"], "cannot import 'nowhere_at_all:Pool'"),
+        (["--convs", "gat"], "unknown conv 'gat'"),
+        (["--split", "none"], "'split' must be"),
+        (["--runs", "0"], "'runs' must be"),
+        (["-d", "nowhere/at/all"], "neither the name of a dataset nor a path"),
+        (["--file", "none.toml"], "No such file"),
+        (["--file", "none.toml", "--paper"], "leave one out"),
+        (["--time-limit", "soon"], "write a time as 45s, 9m or 1.5h"),
+        (["--engine", "abacus"], "unknown engine 'abacus'"),
+        (["--device", "abacus"], "unknown device 'abacus'"),
+        (["--workers", "0"], "--workers must be at least 1"),
+        (["--store", "."], "is a folder"),
+        (["--replay", "nopool/1"], "there is no such store"),
+        (["export", "none.sqlite", "out"], "is no file of results"),
+        (["merge", "all.sqlite", "none.sqlite"], "there is no such store"),
+    ],
+)
+def test_an_error_is_one_line(bench: Callable, arguments: list[str], message: str):
+    done = bench(*arguments)
+    assert done.exit_code == 2, done.output
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_a_file_of_grids(bench: Callable):
+    Path("grid.toml").write_text(
+        'datasets = "builtin"\npools = ["lcpool"]\nruns = 2\n[[grid]]\nratio = 0.25\n[[grid]]\n'
+    )
+    assert "2 jobs, 4 trainings" in bench("--file", "grid.toml", "--dry-run").stdout
+    assert "2 jobs, 6 trainings" in bench("--file", "grid.toml", "--dry-run", "--runs", 3).stdout
+
+
+def test_lengths_of_time():
+    assert [_seconds(text) for text in ("45", "45s", "9m", "1.5h")] == [45, 45, 540, 5400]

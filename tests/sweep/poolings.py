@@ -1,0 +1,41 @@
+"""Poolings that go wrong, each in its own way; workers import them from here."""
+
+import faulthandler
+import os
+import signal
+
+from torch import nn
+
+
+class Plain(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+
+    def forward(self, x, edge_index, edge_attr=None, batch=None):
+        return x, edge_index, edge_attr, batch
+
+
+class Raises(Plain):
+    def forward(self, *_):
+        raise ZeroDivisionError("no luck")
+
+
+class Faults(Plain):
+    def forward(self, *_):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+class Dies(Plain):
+    def forward(self, *_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Crashes(Plain):
+    def forward(self, *_):
+        faulthandler._sigsegv()
+
+
+class Talks(Plain):
+    def forward(self, *args):
+        print("a pooling that talks")
+        return super().forward(*args)

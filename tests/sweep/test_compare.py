@@ -1,0 +1,38 @@
+import pytest
+from sweep.sweeping import GRAPHS
+
+import lcpool
+from lcpool.sweep.results import COLUMNS
+
+SMALL = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu"}
+
+
+def test_a_table_of_runs():
+    table = lcpool.compare(GRAPHS, ["nopool", "topkpool"], splits=["shared", "fresh"], **SMALL)
+    assert tuple(table.columns) == COLUMNS
+    assert table.groupby(["pool", "split"]).size().to_dict() == {
+        ("nopool", "fresh"): 2, ("nopool", "shared"): 2,
+        ("topkpool", "fresh"): 2, ("topkpool", "shared"): 2,
+    }  # fmt: skip
+
+
+def test_datasets_by_name_and_a_store_that_keeps_them(tmp_path):
+    two = {"mine": GRAPHS, "yours": GRAPHS.to_graphs()}
+    store = tmp_path / "runs.sqlite"
+    table = lcpool.compare(two, "nopool", store=store, **SMALL)
+    assert table.dataset.tolist() == ["mine", "mine", "yours", "yours"]
+    again = lcpool.compare({"mine": GRAPHS}, "nopool", store=store, **SMALL)
+    assert again.seconds.tolist() == table.seconds[:2].tolist()  # not trained again
+
+
+def test_what_fails_is_missing_with_a_warning():
+    with pytest.warns(UserWarning, match="Raises shared is missing: ZeroDivisionError: no luck"):
+        table = lcpool.compare(GRAPHS, ["nopool", "sweep.poolings:Raises"], **SMALL)
+    assert set(table.pool) == {"nopool"}
+    with pytest.raises(RuntimeError, match="no luck"):
+        lcpool.compare(GRAPHS, "sweep.poolings:Raises", **SMALL)
+
+
+def test_an_unknown_setting():
+    with pytest.raises(ValueError, match="unknown setting 'epoch' of a grid: did you mean epochs"):
+        lcpool.compare(GRAPHS, "nopool", epoch=3)

@@ -1,0 +1,137 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sweep.sweeping import CPU, figures, small_jobs, sweep
+
+from lcpool.sweep.merge import merge
+from lcpool.sweep.replay import replay
+from lcpool.sweep.results import COLUMNS, Results, key
+from lcpool.sweep.store import Store, StoreError
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("results") / "bench.sqlite"
+    sweep(path, small_jobs(["nopool", "lcpool*"], splits=["shared", "fresh"], epochs=2))
+    return path
+
+
+@pytest.fixture
+def part(tmp_path):
+    """A store with other runs of the same cells, and some of the same."""
+    path = tmp_path / "part.sqlite"
+    sweep(path, small_jobs(["nopool"], epochs=2, runs=3))
+    return path
+
+
+def test_a_row_for_each_run(path):
+    results = Results.read(path)
+    assert tuple(results.runs.columns) == COLUMNS
+    assert len(results.runs) == 8
+    assert set(results.runs.pool) == {"nopool", "lcpool*"}
+    assert results.runs.test_accuracy.between(0, 100).all()
+    assert (results.runs.num_test == 6).all()
+    assert (results.runs["stack"] == 4).all()
+    assert results.runs.diverged.isna().all()
+    assert (results.runs.peak_memory >= 0).all()
+
+
+def test_export_and_back(path, tmp_path):
+    results = Results.read(path)
+    table = results.write(tmp_path / "out")
+    assert table == tmp_path / "out" / "runs.csv"
+    again = Results.read(table)
+    pd.testing.assert_frame_equal(again.runs, results.runs)
+    assert (
+        again.curves.keys()
+        == results.curves.keys()
+        == {key(r) for r in results.runs.to_dict("records")}
+    )
+    for name, curve in results.curves.items():
+        assert curve.shape == (2, 3)
+        np.testing.assert_array_equal(again.curves[name], curve)
+    before = table.read_bytes()
+    again.write(table)
+    assert table.read_bytes() == before
+
+
+def test_part_of_the_results(path, tmp_path):
+    fresh = Results.read(path).where(split="fresh", pool=["nopool"])
+    assert len(fresh.runs) == len(fresh.curves) == 2
+    assert len(Results.read(fresh.write(tmp_path / "fresh.csv")).runs) == 2
+
+
+def test_what_is_no_result(tmp_path):
+    with pytest.raises(ValueError, match="is no file of results"):
+        Results.read(tmp_path)
+    (tmp_path / "runs.csv").write_text("dataset,pool\nA,b\n")
+    with pytest.raises(ValueError, match="is no table of runs"):
+        Results.read(tmp_path / "runs.csv")
+
+
+def test_names_that_look_like_nothing_survive(path, tmp_path):
+    results = Results.read(path)
+    results.runs["dataset"] = "NA"
+    assert set(Results.read(Results(results.runs).write(tmp_path)).runs.dataset) == {"NA"}
+
+
+def test_merge(path, part, tmp_path):
+    with Store(tmp_path / "all.sqlite") as into:
+        first, second = merge(into, path), merge(into, part)
+        assert (first.added, first.same, first.conflicts) == (8, 0, [])
+        assert (second.added, second.same, second.conflicts) == (1, 2, [])
+        before = figures(tmp_path / "all.sqlite")
+        again = merge(into, part)
+        assert (again.added, again.same, again.conflicts) == (0, 3, [])
+        assert figures(tmp_path / "all.sqlite") == before
+        assert len(before) == 9
+
+
+def test_conflicts_are_reported_and_nothing_is_overwritten(path, part):
+    with Store(part) as into:
+        with into.transaction() as connection:
+            connection.execute("UPDATE runs SET test_accuracy = 1.5, epochs = 7 WHERE run = 0")
+        merged = merge(into, path)
+    assert merged.conflicts == [
+        "builtin hierarchical gcn nopool shared run 0: other test_accuracy, epochs"
+    ]
+    assert (merged.added, merged.same) == (6, 1)
+    assert 1.5 in set(Results.read(part).runs.test_accuracy)
+
+
+def test_other_data_of_the_same_name_does_not_merge(path, part):
+    with Store(part) as into:
+        with into.transaction() as connection:
+            connection.execute("UPDATE datasets SET digest = 'another'")
+        merged = merge(into, path)
+    assert merged.added == 0
+    assert "other data of the same name" in merged.conflicts[0]
+
+
+def test_what_cannot_be_merged_changes_nothing(part, tmp_path):
+    before = figures(part)
+    with Store(part) as into, pytest.raises(StoreError, match="no such store"):
+        merge(into, tmp_path / "none.sqlite")
+    assert figures(part) == before
+
+
+def test_a_row_trained_again_is_the_same(tmp_path):
+    from lcpool.sweep.grid import Grid, make_jobs
+
+    path = tmp_path / "bench.sqlite"
+    pools = ["asapool"]  # the runs of its stack move its last bits
+    sweep(path, make_jobs([Grid.of(pools=pools, runs=3, hidden=4, epochs=1, batch_size=128)]))
+    with Store(path, readonly=True) as store:
+        found = replay(store, "asapool/builtin/2", CPU)
+        assert found.differ == []
+        assert found.again["run"] == 2
+        with pytest.raises(StoreError, match="no run 'lcpool/2'"):
+            replay(store, "lcpool/2", CPU)
+
+
+def test_which_row_is_meant(path):
+    with Store(path, readonly=True) as store:
+        with pytest.raises(StoreError, match=r"could be builtin/.* add names"):
+            replay(store, "nopool/1", CPU)
+        with pytest.raises(StoreError, match="was passed as graphs"):
+            replay(store, "nopool/fresh/1", CPU)
