@@ -15,6 +15,8 @@ from lcpool.sweep.results import Results, key
 from lcpool.train import RULES, Protocol
 
 ACCURACY = {"accuracy": "test_accuracy", "loss": "test_accuracy_by_loss"}
+# What may be empty, and is a number otherwise.
+NUMBERS = (*ACCURACY.values(), "diverged", "seconds", "peak_memory", "num_train", "num_test")
 # Where poolings meet: a backbone with a convolution on a dataset.
 GROUP = ["dataset", "backbone", "conv"]
 CELL = [*GROUP, "pool"]
@@ -43,6 +45,7 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     if split not in there:
         raise ValueError(f"there are no runs with split '{split}', only '{', '.join(there)}'.")
     runs = results.runs[results.runs["split"] == split].reset_index(drop=True)
+    runs = runs.astype(dict.fromkeys(NUMBERS, float))
     settings = [_settings(config) for config in runs["config"]]
     runs["key"] = [key(row) for row in runs.to_dict("records")]
     runs["name"] = runs["pool"]
@@ -52,7 +55,7 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     ]
     # The paper leaves the seed open, as it does the split.
     runs["as_paper"] = [set(options) - _usual(options) <= {"seed"} for options in settings]
-    runs["accuracy"] = runs[ACCURACY[rule]].astype(float)
+    runs["accuracy"] = runs[ACCURACY[rule]]
     repeated = runs.duplicated([*CELL, "run"])
     if repeated.any():
         first = runs[repeated].iloc[0]

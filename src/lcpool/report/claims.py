@@ -21,6 +21,7 @@ SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 # By how many points LCPool* may be better and still not be said to outperform LCPool.
 MARGIN = 1.0
 
+# Of one table of means, or of each of many.
 Truth = NDArray[np.bool_]
 
 
@@ -50,9 +51,9 @@ def claims(ranked: Comparison, variant: Comparison, paired: bool) -> list[Claim]
         paired: whether the runs of a group are on the same fresh splits.
     """
     found: list[Claim] = []
-    if OURS in ranked.pools and len(ranked.pools) > 1:
+    if OURS in ranked.pools and not ranked.empty:
         found += [_competitive(ranked), *_about_cells(ranked, paired)]
-    if set(variant.pools) == {OURS, VARIANT}:
+    if not variant.empty:
         found.append(_proposition_7(variant))
     return found
 
@@ -63,7 +64,7 @@ def _competitive(c: Comparison) -> Claim:
 
     def lead(means: Array) -> Array:
         blocks = c.blocks(means)
-        return blocks[:, at] - np.nanmean(np.delete(blocks, at, axis=1), axis=1)
+        return np.asarray(blocks[:, at] - np.nanmean(np.delete(blocks, at, axis=1), axis=1))
 
     def verdict(tested: Difference) -> str:
         if tested.p >= ALPHA:
@@ -127,17 +128,17 @@ def _about_cells(c: Comparison, paired: bool) -> list[Claim]:
 
     def most(means: Array) -> Truth:
         wins = winners(means)
-        return wins[..., at] > wins[..., others].max(axis=-1)
+        return np.asarray(wins[..., at] > wins[..., others].max(axis=-1))
 
     def first(means: Array) -> Truth:
         average = c.backbone_ranks(means)
-        return (average[..., [at]] <= average + 1e-9).all(axis=(-2, -1))
+        return np.asarray((average[..., [at]] <= average + 1e-9).all(axis=(-2, -1)))
 
     def upper(means: Array) -> Truth:
-        return (ranks(means)[..., at] <= half).all(axis=-1)
+        return np.asarray((ranks(means)[..., at] <= half).all(axis=-1))
 
     def varied(means: Array) -> Truth:
-        return winners(means).max(axis=-1) <= means.shape[-2] / 2
+        return np.asarray(winners(means).max(axis=-1) <= means.shape[-2] / 2)
 
     def counts(means: Array) -> str:
         pairs = sorted(zip(-winners(means), c.pools, strict=True))
@@ -145,10 +146,7 @@ def _about_cells(c: Comparison, paired: bool) -> list[Claim]:
 
     def by_backbone(means: Array) -> str:
         rows = zip(c.backbones, c.backbone_ranks(means), strict=True)
-        best = (
-            f"{backbone} {conv} {_lowest(c.pools, row)}, LCPool {row[at]:.2f}"
-            for (backbone, conv), row in rows
-        )
+        best = (f"{backbone} {conv} {_lowest(c.pools, row)}" for (backbone, conv), row in rows)
         return f"Lowest average rank: {'; '.join(best)}."
 
     def places(means: Array) -> str:
@@ -181,7 +179,9 @@ def _decide(
         return Claim(says, UNDECIDED, f"{text} A single run shows no spread to judge by.", of_paper)
     share = float(holds(drawn).mean())
     verdict = SUPPORTED if share >= 1 - ALPHA else REFUTED if share <= ALPHA else UNDECIDED
-    return Claim(says, verdict, f"{text} It holds in {share:.0%} of the resamples.", of_paper)
+    return Claim(
+        says, verdict, f"{text} It holds in {100 * share:.0f} % of the resamples.", of_paper
+    )
 
 
 def winners(means: Array) -> Array:
@@ -195,9 +195,10 @@ def winners(means: Array) -> Array:
 
 
 def _lowest(pools: tuple[str, ...], average: Array) -> str:
-    """Who has the lowest average rank; several where they share it."""
+    """Who has the lowest average rank, several where they share it, and LCPool's if it is not."""
     best = [pool for pool, rank in zip(pools, average, strict=True) if rank <= average.min() + 1e-9]
-    return f"{' and '.join(best)} {average.min():.2f}"
+    text = f"{' and '.join(best)} {average.min():.2f}"
+    return text if OURS in best else f"{text} (LCPool {average[pools.index(OURS)]:.2f})"
 
 
 def _true(holds: Truth) -> str:

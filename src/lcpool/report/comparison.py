@@ -64,6 +64,11 @@ class Comparison:
         )
 
     @property
+    def empty(self) -> bool:
+        """Whether no two poolings met anywhere, so that there is nothing to compare."""
+        return len(self.pools) < 2 or self.groups.empty
+
+    @property
     def reference(self) -> str:
         """The pooling that the others are compared with: lcpool, or whichever ranks best."""
         if OURS in self.pools:
@@ -87,7 +92,7 @@ class Comparison:
 
     def average_ranks(self, means: Array) -> Array:
         """Average rank of each pooling over the datasets, ``[…, pools]``."""
-        return ranks(self.blocks(means)).mean(axis=-2)
+        return np.asarray(ranks(self.blocks(means)).mean(axis=-2))
 
     def backbone_ranks(self, means: Array) -> Array:
         """The same for each backbone by itself, as in the paper: ``[…, backbones, pools]``."""
@@ -103,13 +108,13 @@ class Comparison:
     @property
     def friedman(self) -> Friedman | None:
         """Whether the poolings differ at all; None where there is too little to tell."""
-        return friedman(self.blocks(self.means)) if self.pools else None
+        return None if self.empty else friedman(self.blocks(self.means))
 
     @property
     def critical_difference(self) -> float | None:
         """Nemenyi's, over the datasets; None where there is too little to compare."""
-        n, k = len(self.datasets), len(self.pools)
-        return critical_difference(k, n) if n > 1 and k > 1 else None
+        n = len(self.datasets)
+        return None if self.empty or n < 2 else critical_difference(len(self.pools), n)
 
     def published(self) -> Array | None:
         """``means`` as the paper has them, NaN for the cell that it does not report.
@@ -117,8 +122,10 @@ class Comparison:
         None if it knows nothing of a pooling or a group.
         """
         nothing = (np.nan, np.nan)
-        groups = self.groups.itertuples(index=False)
-        rows = [[(published(*g, pool) or nothing)[0] for pool in self.pools] for g in groups]
+        rows = [
+            [(published(g.dataset, g.backbone, g.conv, pool) or nothing)[0] for pool in self.pools]
+            for g in self.groups.itertuples()
+        ]
         means = np.array(rows).reshape(self.means.shape)
         known = ~np.isnan(means)
         return means if known.any(axis=0).all() and known.any(axis=1).all() else None

@@ -9,7 +9,10 @@ from markupsafe import Markup
 
 from lcpool.report.plots import colours
 from lcpool.report.statistics import ALPHA, Array, critical_difference
-from lcpool.report.svg import WIDTH, Scale, picture, short, tag
+from lcpool.report.svg import Scale, picture, short, tag
+
+WIDTH = 440.0
+SIDE = 124.0  # for a name, to the left and to the right of the axis
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 def diagrams(report: Report) -> list[tuple[str, Markup]]:
     """The ranking over the datasets, with what other runs would make of it, and each backbone's."""
     c, colour = report.ranked, colours(report)
-    if len(c.pools) < 2 or not len(c.groups):
+    if c.empty:
         return []
     bands = None
     if c.fewest_runs > 1:
@@ -50,7 +53,7 @@ def diagram(
         bands: for each, between which ranks it would lie with other runs.
     """
     order = np.argsort(average, kind="stable")
-    x = Scale(1, max(len(pools), 2), 110, WIDTH - 110)
+    x = Scale(1, max(len(pools), 2), SIDE + 6, WIDTH - SIDE - 6)
     cliques = [] if cd is None else _cliques(average[order], cd)
     axis, first = 34.0, 48.0 + 7 * len(cliques)
     parts = [tag("line", x1=x(1), x2=x(x.high), y1=axis, y2=axis, class_="axis")]
@@ -86,9 +89,9 @@ def _leader(
     pool: str, rank: float, x: Scale, axis: float, y: float, left: bool, band: Array | None
 ) -> list[Markup]:
     """A line from a rank on the axis to the pooling's name beside it."""
-    side = 104.0 if left else WIDTH - 104.0
+    side = SIDE if left else WIDTH - SIDE
     path = f"M{x(rank):.1f} {axis:g}V{y:.1f}H{side:g}"
-    text = f"{short(pool, 11)} {rank:.2f}"
+    text = f"{short(pool, 13)} {rank:.2f}"
     where: dict[str, object] = {"x": side - 4, "class_": "end"} if left else {"x": side + 4}
     marks = [tag("path", d=path, class_="leader"), tag("text", text, y=y + 4, **where)]
     if band is not None:

@@ -6,6 +6,8 @@ import json
 import math
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from lcpool.report.comparison import VARIANT
 from lcpool.report.statistics import ALPHA, datasets_needed, smallest_signed_rank
 from lcpool.report.words import count, duration, p_value
@@ -29,7 +31,7 @@ def _agreement(report: Report) -> list[str]:
     other = int((~report.cells["as_paper"]).sum())
     said = []
     if judged:
-        share = f"{agreeing / judged:.1%}".replace("%", " %")
+        share = f"{100 * agreeing / judged:.1f} %"
         said.append(
             f"{agreeing} of {count(judged, 'published cell')} agree with the paper ({share})."
         )
@@ -45,7 +47,7 @@ def _agreement(report: Report) -> list[str]:
 
 def _ranking(report: Report) -> list[str]:
     c = report.ranked
-    if len(c.pools) < 2 or not len(c.groups):
+    if c.empty:
         return ["There are no two poolings with runs in the same groups: nothing to rank."]
     average = c.average_ranks(c.means)
     best = [
@@ -68,10 +70,10 @@ def _ranking(report: Report) -> list[str]:
 
 def _power(report: Report) -> list[str]:
     """How large a difference this many datasets could show at all."""
-    c, said = report.ranked, []
+    c = report.ranked
     n, k = len(c.datasets), len(c.pools)
-    if n < 1 or k < 2:
-        return said
+    if c.empty:
+        return []
     if n == 1:
         return [
             "One dataset is one block: no test over datasets is possible, and nothing here says "
@@ -80,11 +82,11 @@ def _power(report: Report) -> list[str]:
     cd = c.critical_difference
     assert cd is not None
     least, corrected = smallest_signed_rank(n), smallest_signed_rank(n, k - 1)
-    said.append(
+    said = [
         f"With {n} datasets and {k} poolings, average ranks must lie {cd:.2f} apart to differ "
         f"(Nemenyi, α = {ALPHA:g}); the widest possible is {k - 1}."
         + (" So no two can." if cd > k - 1 else "")
-    )
+    ]
     said.append(
         f"Wilcoxon's exact test of {n} datasets cannot give a p below {least:.4g}"
         + (
@@ -108,7 +110,8 @@ def _missing(report: Report) -> list[str]:
         said.append(f"Not ranked, for lack of runs in most groups: {', '.join(c.absent)}.")
     if c.incomplete:
         said.append(
-            f"{count(c.incomplete, 'group')} left out of the ranking, for a pooling has no result there."
+            f"{count(c.incomplete, 'group')} left out of the ranking, for a pooling has no result "
+            "there."
         )
     if VARIANT in set(report.cells["pool"]) and VARIANT not in c.pools:
         said.append(f"{VARIANT}, a variant, is not ranked, as in the paper.")
@@ -121,43 +124,35 @@ def _missing(report: Report) -> list[str]:
     if late > 0:
         said.append(f"{count(late, 'run')} diverged later; the epoch chosen until then counts.")
     if c.fewest_runs == 1:
-        said.append(
-            "Some cells have a single run: no spread, no interval, no verdict from resampling."
-        )
+        said.append("Some cells have a single run: no spread, no interval, no resampling.")
     return said
 
 
 def provenance(report: Report) -> dict[str, str]:
     """Where the runs come from."""
-    runs, c = report.runs, report.cells
-    values = {
-        "runs": f"{len(runs)} in {count(len(c), 'cell')}, {duration(float(runs['seconds'].sum()))} in all",
-        "split": {
-            "fresh": "fresh: a new one for each run, the same for every pooling",
-            "shared": "shared: one for all runs",
-        }[report.split],
-        "epoch": f"chosen by validation {report.rule}",
-        "seeds": _distinct(runs["seed"]),
-        "devices": _distinct(runs["device"]),
-        "versions": "; ".join(
-            f"{name} {_distinct(runs[name])}" for name in ("lcpool", "torch", "pyg", "python")
-        ),
-        "commit": _distinct(runs["commit"]),
+    runs = report.runs
+    protocols = pd.DataFrame([json.loads(config)["protocol"] for config in runs["config"]])
+    spent = duration(float(runs["seconds"].sum()))
+    splits = {
+        "fresh": "fresh: a new one for each run, the same for every pooling",
+        "shared": "shared: one for all runs",
     }
-    for name in ("max_epochs", "patience", "lr", "batch_size"):
-        values[name] = ", ".join(
-            sorted(
-                {
-                    str(json.loads(config)["protocol"].get(name))
-                    for config in runs["config"].unique()
-                }
-            )
-        )
-    return values
+    return {
+        "runs": f"{len(runs)} in {count(len(report.cells), 'cell')}, {spent} in all",
+        "split": splits[report.split],
+        "epoch": f"chosen by validation {report.rule}",
+        "at most": f"{_distinct(protocols['max_epochs'])} epochs",
+        "patience": f"{_distinct(protocols['patience'])} epochs",
+        "learning rate": _distinct(protocols["lr"]),
+        "batch size": _distinct(protocols["batch_size"]),
+        "seed": _distinct(runs["seed"]),
+        "device": _distinct(runs["device"]),
+        **{name: _distinct(runs[name]) for name in ("lcpool", "torch", "pyg", "python", "commit")},
+    }
 
 
-def _distinct(column: object) -> str:
-    return ", ".join(sorted({str(value) for value in column.dropna()})) or "unknown"  # type: ignore[attr-defined]
+def _distinct(column: pd.Series) -> str:
+    return ", ".join(str(value) for value in sorted(set(column.dropna()) - {""})) or "unknown"
 
 
 def _finite(f: float) -> str:

@@ -18,10 +18,10 @@ def pairs_over_datasets(comparison: Comparison) -> pd.DataFrame:
     of Wilcoxon's signed ranks and ``p_holm`` corrected; ``p_nemenyi`` of the ranks; ``smallest``,
     the difference that Student's test could still see among this many.
     """
-    others = [pool for pool in comparison.pools if pool != comparison.reference]
     k, n = len(comparison.pools), len(comparison.datasets)
-    if n < 2:
+    if comparison.empty or n < 2:
         return pd.DataFrame()
+    others = [pool for pool in comparison.pools if pool != comparison.reference]
     blocks = pd.DataFrame(comparison.blocks(comparison.means), columns=list(comparison.pools))
     ranked = dict(zip(comparison.pools, comparison.average_ranks(comparison.means), strict=True))
     rows: list[dict[str, Any]] = []
@@ -45,9 +45,11 @@ def pairs_over_splits(comparison: Comparison, cells: pd.DataFrame) -> pd.DataFra
 
     By the corrected resampled t-test, with Holm's correction for all of them together.
     """
+    if comparison.empty:
+        return pd.DataFrame()
     shares = cells.assign(share=cells["num_test"] / cells["num_train"])
     share_of = shares.groupby("dataset")["share"].first()
-    at = comparison.pools.index(comparison.reference) if comparison.pools else 0
+    at = comparison.pools.index(comparison.reference)
     rows: list[dict[str, Any]] = []
     names = comparison.groups.to_dict("records")
     for group, row in zip(names, comparison.values, strict=True):

@@ -37,6 +37,10 @@ SHAPES = (
 )
 
 
+# The colours of poolings and the shapes of backbones.
+Looks = tuple[dict[str, str], dict[tuple[str, str], tuple[str, str]]]
+
+
 @dataclass(frozen=True)
 class Panel:
     """A picture of one dataset, or of one backbone on it.
@@ -74,7 +78,7 @@ def spread(report: Report) -> list[Panel]:
         shown = pd.concat([runs["accuracy"], cells["paper_mean"].astype(float)]).dropna()
         if shown.empty:
             continue
-        x = Scale.over(list(shown), 104, WIDTH - 8)
+        x = Scale.over(list(shown), 92, WIDTH - 8)
         for names, group in cells.groupby(GROUP, sort=False):
             accuracies = {
                 pool: list(part.dropna())
@@ -96,7 +100,7 @@ def _spread_row(
     cell: dict[str, Any], accuracies: list[float], x: Scale, y: float, colour: dict[str, str]
 ) -> Markup:
     pool, mean, std = cell["pool"], cell["mean"], cell["std"]
-    marks = [tag("text", short(pool), x=98.0, y=y + 4, class_="end label")]
+    marks = [tag("text", short(pool), x=86.0, y=y + 4, class_="end label")]
     marks += [tag("circle", cx=x(a), cy=y, r=2.2, class_="run") for a in accuracies]
     if np.isfinite(std):
         marks.append(tag("line", x1=x(mean - std), x2=x(mean + std), y1=y, y2=y, class_="bar"))
@@ -135,9 +139,8 @@ def learning(report: Report) -> list[Panel]:
             bottom_axis(x, 18, 150, "epoch"),
         )
         label = f"Validation accuracy by epoch: {', '.join(names)}"
-        panels.append(
-            Panel(dict(zip(GROUP, names, strict=True)), picture(WIDTH, 180, label, *axes, *drawn))
-        )
+        whole = picture(WIDTH, 180, label, *axes, *drawn)
+        panels.append(Panel(dict(zip(GROUP, names, strict=True)), whole))
     return panels
 
 
@@ -163,26 +166,17 @@ def _path(line: Array, x: Scale, y: Scale) -> str:
 def costs(report: Report, column: str) -> list[Panel]:
     """Accuracy against ``seconds`` or ``peak_memory``, a mark a cell, a panel a dataset."""
     title, unit, write = COSTS[column]
-    colour, panels = colours(report), []
-    shape = shapes(report)
+    looks, panels = (colours(report), shapes(report)), []
     for dataset, cells in report.cells.groupby("dataset", sort=False):
         known = cells[(cells[column] > 0) & cells["mean"].notna()]
         if known.empty:
             continue
         x = Scale.over(list(known[column] / unit), 34, WIDTH - 14, log=True)
         y = Scale.over(list(known["mean"]), 150, 18)
-        marks = []
-        for cell, backbone in zip(known.to_dict("records"), _backbones(known), strict=True):
-            at = f"translate({x(cell[column] / unit):.1f} {y(cell['mean']):.1f})"
-            tip = (
-                f"{cell['pool']}, {' '.join(backbone)}: {figure(cell['mean'], cell['std'])} %, "
-                f"{write(cell[column])}"
-            )
-            marks.append(
-                tag("path", d=shape[backbone][1], transform=at, class_=f"mark {colour[cell['pool']]}",
-                    data_pool=cell["pool"], data_backbone=cell["backbone"], data_conv=cell["conv"],
-                    data_tip=tip)
-            )  # fmt: skip
+        marks = [
+            _cost_mark(cell, x(cell[column] / unit), y(cell["mean"]), write(cell[column]), looks)
+            for cell in known.to_dict("records")
+        ]
         axes = (
             left_axis(y, x.start, x.end, "test accuracy, %"),
             bottom_axis(x, 18, 150, title),
@@ -190,6 +184,17 @@ def costs(report: Report, column: str) -> list[Panel]:
         label = f"Accuracy against {title}: {dataset}"
         panels.append(Panel({"dataset": dataset}, picture(WIDTH, 180, label, *axes, *marks)))
     return panels
+
+
+def _cost_mark(cell: dict[str, Any], x: float, y: float, cost: str, looks: Looks) -> Markup:
+    pool, backbone, conv = cell["pool"], cell["backbone"], cell["conv"]
+    colour, shape = looks
+    tip = f"{pool}, {backbone} {conv}: {figure(cell['mean'], cell['std'])} %, {cost}"
+    return tag(
+        "path", d=shape[backbone, conv][1], transform=f"translate({x:.1f} {y:.1f})",
+        class_=f"mark {colour[pool]}", data_pool=pool, data_backbone=backbone, data_conv=conv,
+        data_tip=tip,
+    )  # fmt: skip
 
 
 def _members(runs: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:

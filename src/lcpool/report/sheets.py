@@ -95,9 +95,10 @@ def _cell_entries(cell: dict[str, Any]) -> list[Entry]:
 
 def datasets_sheet(report: Report) -> Sheet | None:
     """The reference against each other pooling over the datasets; None for one dataset."""
-    pairs, reference = pairs_over_datasets(report.ranked), report.ranked.reference
+    pairs = pairs_over_datasets(report.ranked)
     if pairs.empty:
         return None
+    reference = report.ranked.reference
     columns = {
         "pooling": f"The pooling that {reference} is compared with.",
         "difference": f"{reference} − pooling in points: each dataset's mean over its backbones, "

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 # Of a picture, in its own units; the page scales it.
-WIDTH = 340.0
+WIDTH = 300.0
 
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:
@@ -63,6 +63,7 @@ class Scale:
         return cls(low - room, high + room, start, end)
 
     def __call__(self, value: float) -> float:
+        """The place of a value."""
         if self.log:
             part = math.log(value / self.low) / math.log(self.high / self.low)
         else:

@@ -63,7 +63,7 @@ def layouts(cells: pd.DataFrame) -> list[Layout]:
 def ranking(report: Report) -> pd.DataFrame:
     """Average ranks: a row for each backbone, and one over the datasets as blocks."""
     c = report.ranked
-    if not len(c.groups):
+    if c.empty:
         return pd.DataFrame()
     rows = [*c.backbone_ranks(c.means), c.average_ranks(c.means)]
     names = [*(f"{backbone}, {conv}" for backbone, conv in c.backbones), "all, by dataset"]

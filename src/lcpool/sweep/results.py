@@ -18,6 +18,13 @@ COLUMNS = (
     "device", "lcpool", "torch", "pyg", "python", "commit",
 )  # fmt: skip
 
+# Read as they were written: a version 2.10 is no number, nor is a commit of digits.
+TEXT = dict.fromkeys(
+    ("dataset", "backbone", "conv", "pool", "split", "config", "device", "lcpool", "torch", "pyg",
+     "python", "commit"),
+    str,
+)  # fmt: skip
+
 # What tells a run from every other.
 KEY = ("dataset", "backbone", "conv", "pool", "split", "seed", "config", "run")
 
@@ -49,7 +56,7 @@ class Results:
         if not path.is_file():
             raise ValueError(f"{path} is no file of results: name a CSV that a sweep exported.")
         try:
-            runs = pd.read_csv(path, keep_default_na=False, na_values=[""])
+            runs = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=TEXT)
         except (ValueError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is no table of runs: {error}") from error
         missing = [name for name in COLUMNS if name not in runs.columns]
