@@ -17,6 +17,14 @@ from lcpool.train import Protocol
 
 DATASETS, POOLS = tuple(paper_datasets()), tuple(POOLINGS)
 SIZES = {"PROTEINS": 1113, "ENZYMES": 600, "Mutagenicity": 4337, "DD": 1178, "NCI1": 4110}
+# Names that would be markup, were they not names.
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "\"' onmouseover='alert(1)",
+    "{{ 7 * 7 }}",
+    "]]>&lt;b&gt;",
+)
 
 
 def make_results(
@@ -34,23 +42,21 @@ def make_results(
     """The paper's figures with noise where it has them, chance elsewhere."""
     random, rows, curves = np.random.default_rng(seed), [], {}
     protocol = replace(protocol or Protocol(), split=split)
+    options, usual = options or PoolingOptions(), Architecture().to_dict()
     for dataset in datasets:
         for backbone in backbones:
             for conv in convs:
                 for pool in pools:
-                    architecture = replace(
-                        Architecture(backbone, conv), options=options or PoolingOptions()
-                    )
-                    # Names are not checked here: the report must take any.
-                    object.__setattr__(architecture, "pool", pool)
-                    config = {"architecture": architecture.to_dict(), "protocol": asdict(protocol)}
+                    # As plain values, since an Architecture takes only names that it knows.
+                    named = {"backbone": backbone, "conv": conv, "pool": pool}
+                    architecture = {**usual, **named, "options": asdict(options)}
+                    config = {"architecture": architecture, "protocol": asdict(protocol)}
                     mean, std = published(dataset, backbone, conv, pool) or (70.0, 3.0)
                     for run in range(runs):
                         row = _row(random, mean, std, epochs, SIZES.get(dataset, 467))
                         row |= {
-                            "dataset": dataset, "backbone": backbone, "conv": conv, "pool": pool,
-                            "run": run, "split": split, "seed": protocol.seed,
-                            "config": json.dumps(config, sort_keys=True),
+                            **named, "dataset": dataset, "run": run, "split": split,
+                            "seed": protocol.seed, "config": json.dumps(config, sort_keys=True),
                         }  # fmt: skip
                         rows.append(row)
                         curves[key(row)] = _curve(random, epochs, mean)

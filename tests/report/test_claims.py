@@ -95,7 +95,8 @@ def test_equals_all_win():
 
 
 def test_the_other_rule_and_the_other_split_are_other_data():
-    fresh, shared = make_results(seed=1), make_results(seed=2, split="shared")
+    one = {"datasets": ("DD",)}
+    fresh, shared = make_results(**one, seed=1), make_results(**one, seed=2, split="shared")
     results = Results(pd.concat([fresh.runs, shared.runs], ignore_index=True))
     means = [
         Report.of(results, rule, split).cells["mean"].sum()

@@ -24,7 +24,7 @@ def agreement(cells: pd.DataFrame) -> pd.DataFrame:
     runs = cells["std"] ** 2 / cells["runs"] + cells["paper_std"].astype(float) ** 2 / PAPER_RUNS
     judged = pd.DataFrame(index=cells.index)
     judged["difference"] = cells["mean"] - cells["paper_mean"].astype(float)
-    judged["tolerance"] = 2 * np.sqrt(sampling + runs)
+    judged["tolerance"] = 2 * np.sqrt(sampling + runs)  # NaN without a figure of the paper's.
     agrees = (judged["difference"].abs() <= judged["tolerance"]).astype("boolean")
     judged["agrees"] = agrees.mask(judged.isna().any(axis=1))
     return judged

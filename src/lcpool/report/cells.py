@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import asdict
 from typing import Any
@@ -111,9 +112,14 @@ def _settings(config: str) -> dict[str, Any]:
 
 def _usual(options: dict[str, Any]) -> set[str]:
     """The options that have their default, which is the paper's value or a reading of it."""
-    parts = (Architecture().to_dict(), asdict(PoolingOptions()), asdict(Protocol()))
-    defaults = {key: value for part in parts for key, value in part.items()}
+    defaults = _defaults()
     return {key for key, value in options.items() if value == defaults.get(key)}
+
+
+@functools.cache
+def _defaults() -> dict[str, Any]:
+    parts = (Architecture().to_dict(), asdict(PoolingOptions()), asdict(Protocol()))
+    return {key: value for part in parts for key, value in part.items()}
 
 
 def _variants(settings: list[dict[str, Any]]) -> list[str]:

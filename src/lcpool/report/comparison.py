@@ -51,7 +51,7 @@ class Comparison:
         by_group = met[met["pool"].isin(kept)].groupby(GROUP, sort=False)
         names = [name for name, of_group in by_group if len(of_group) == len(kept)]
         groups = pd.DataFrame(names, columns=GROUP)
-        of_cell = {name: part.set_index("run")["accuracy"] for name, part in there.groupby(CELL)}
+        of_cell = dict(iter(there.set_index("run").groupby(CELL)["accuracy"]))
         values = [[of_cell[*name, pool] for pool in kept] for name in names]
         means = np.array([[runs.mean() for runs in row] for row in values], dtype=np.float64)
         return cls(

@@ -36,7 +36,7 @@ def _agreement(report: Report) -> list[str]:
             f"{agreeing} of {count(judged, 'published cell')} agree with the paper ({share})."
         )
     else:
-        said.append("None of these cells can be judged against a figure of the paper's.")
+        said.append("No cell here can be judged against a figure of the paper's.")
     if other:
         said.append(
             f"{count(other, 'cell')} of {len(report.cells)} were trained otherwise than the "

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +28,7 @@ class Entry(NamedTuple):
     """What stands in a table: its text, what it is sorted by, and a class for its looks."""
 
     text: str
-    value: float | str | None = None
+    value: str | None = None
     look: str = ""
 
 
@@ -70,27 +69,24 @@ def cells_sheet(report: Report) -> Sheet:
 
 
 def _cell_entries(cell: dict[str, Any]) -> list[Entry]:
-    paper = (_number(cell["paper_mean"]), _number(cell["paper_std"]))
-    agrees = cell["agrees"]
-    judged = (
-        Entry("–")
-        if pd.isna(agrees)
-        else Entry("yes" if agrees else "no", float(agrees), "agree" if agrees else "differ")
-    )
     lost = f" ({cell['lost']} lost)" if cell["lost"] else ""
+    agrees = cell["agrees"]
+    look = "" if pd.isna(agrees) else "agree" if agrees else "differ"
     return [
         *_name_entries(cell),
-        Entry(figure(cell["mean"], cell["std"]), cell["mean"], "best" if cell["best"] else ""),
+        _entry(
+            cell["mean"], lambda mean: figure(mean, cell["std"]), "best" if cell["best"] else ""
+        ),
         _entry(cell["half"], "± {:.2f}".format),
-        Entry(figure(*paper), paper[0]),
+        _entry(cell["paper_mean"], lambda mean: figure(mean, cell["paper_std"])),
         _entry(cell["difference"], signed),
-        _entry(cell["tolerance"] if math.isfinite(paper[0]) else math.nan, "{:.2f}".format),
-        judged,
-        Entry(f"{cell['runs']}{lost}", cell["runs"]),
+        _entry(cell["tolerance"], "{:.2f}".format),
+        _entry(agrees, lambda found: "yes" if found else "no", look),
+        _entry(cell["runs"], lambda runs: f"{runs:.0f}{lost}"),
         _entry(cell["epochs"], "{:.0f}".format),
         _entry(cell["seconds"], duration),
         _entry(cell["peak_memory"], memory),
-    ]  # fmt: skip
+    ]
 
 
 def datasets_sheet(report: Report) -> Sheet | None:
@@ -117,7 +113,7 @@ def datasets_sheet(report: Report) -> Sheet | None:
             [
                 Entry(pair["pool"], pair["pool"]),
                 *_difference_entries(pair),
-                Entry(f"{pair['better']} of {pair['datasets']}", pair["better"]),
+                _entry(pair["better"], f"{{:.0f}} of {pair['datasets']}".format),
                 *(_p_entry(pair[name]) for name in ("p", "p_holm", "p_nemenyi")),
                 _entry(pair["smallest"], "{:.2f}".format),
             ],
@@ -168,18 +164,19 @@ def _name_entries(row: dict[str, Any]) -> Iterable[Entry]:
 
 
 def _difference_entries(pair: dict[str, Any]) -> list[Entry]:
-    interval = f"{signed(pair['low'])} to {signed(pair['high'])}"
-    return [_entry(pair["difference"], signed), Entry(interval, pair["low"])]
+    high = signed(pair["high"])
+    return [
+        _entry(pair["difference"], signed),
+        _entry(pair["low"], lambda low: f"{signed(low)} to {high}"),
+    ]
 
 
 def _p_entry(p: float) -> Entry:
-    return Entry(p_value(p), p, "significant" if p < ALPHA else "")
+    return _entry(p, p_value, "significant" if p < ALPHA else "")
 
 
-def _entry(value: Any, write: Any) -> Entry:
-    number = _number(value)
-    return Entry(write(number), number) if math.isfinite(number) else Entry("–")
-
-
-def _number(value: Any) -> float:
-    return math.nan if pd.isna(value) else float(value)
+def _entry(value: Any, write: Callable[[float], str], look: str = "") -> Entry:
+    """A number as it is to be read, and as it is sorted; a dash, and last, where there is none."""
+    if pd.isna(value):
+        return Entry("–")
+    return Entry(write(float(value)), f"{float(value):.6g}", look)
