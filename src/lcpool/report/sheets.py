@@ -101,7 +101,7 @@ def datasets_sheet(report: Report) -> Sheet | None:
         "then the mean over datasets.",
         "95 % interval": "Student's, over the datasets.",
         "better on": f"On how many datasets {reference} is better.",
-        "p": "Wilcoxon's signed-rank test over the datasets, two-sided and exact.",
+        "p": "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to 13.",
         "p, Holm": f"The same, corrected for {count(len(pairs), 'comparison')}.",
         "p, Nemenyi": "Of the difference of average ranks, corrected for all pairs.",
         "could show": "The smallest mean difference, in points, that a t-test corrected for the "

@@ -18,7 +18,11 @@ function filter() {
 
 for (const form of document.forms) {
   form.addEventListener("change", filter);
-  form.addEventListener("reset", () => setTimeout(filter));
+  form.addEventListener("reset", (event) => {
+    event.preventDefault(); // The browser's own comes too late to filter by.
+    for (const box of form.querySelectorAll("input")) box.checked = true;
+    filter();
+  });
 }
 
 // Sorting: by data-value, as numbers where they are; what has no value comes last either way.
