@@ -8,7 +8,7 @@ poolings in general is put to a test with the dataset as the block.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,11 +87,10 @@ def _proposition_7(c: Comparison) -> Claim:
             return REFUTED
         return SUPPORTED if tested.high < MARGIN else UNDECIDED
 
-    says = (
-        "LCPool* does not outperform LCPool, so v can be left out (proposition 7). Supported if "
-        f"the interval of its lead ends below {MARGIN:g} point."
-    )
-    return _tested(says, "LCPool* − LCPool", c, lead, verdict)
+    says = "LCPool* does not outperform LCPool: v can be left out (proposition 7)."
+    claim = _tested(says, "LCPool* − LCPool", c, lead, verdict)
+    rule = f"Supported where the interval ends below {MARGIN:g} point."
+    return replace(claim, because=f"{claim.because} {rule}")
 
 
 def _tested(

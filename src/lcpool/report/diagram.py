@@ -70,7 +70,8 @@ def diagram(
     left = (len(order) + 1) // 2
     for place, index in enumerate(order):
         on_left = place < left
-        row = place if on_left else len(order) - 1 - place
+        # Half a row lower at the right, so that bands do not lie on each other.
+        row = place if on_left else len(order) - 0.5 - place
         band = None if bands is None else bands[index]
         mark = _leader(pools[index], average[index], x, axis, first + 17 * row, on_left, band)
         parts.append(
@@ -82,7 +83,7 @@ def diagram(
             )
         )
     listed = ", ".join(f"{pools[i]} {average[i]:.2f}" for i in order)
-    return picture(WIDTH, first + 17 * left, f"Average ranks: {listed}", *parts)
+    return picture(WIDTH, first + 17 * left + 4, f"Average ranks: {listed}", *parts)
 
 
 def _leader(

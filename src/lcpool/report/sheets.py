@@ -114,7 +114,8 @@ def datasets_sheet(report: Report) -> Sheet | None:
                 Entry(pair["pool"], pair["pool"]),
                 *_difference_entries(pair),
                 _entry(pair["better"], f"{{:.0f}} of {pair['datasets']}".format),
-                *(_p_entry(pair[name]) for name in ("p", "p_holm", "p_nemenyi")),
+                _entry(pair["p"], p_value),
+                *(_corrected(pair[name]) for name in ("p_holm", "p_nemenyi")),
                 _entry(pair["smallest"], "{:.2f}".format),
             ],
         )
@@ -142,7 +143,7 @@ def splits_sheet(report: Report) -> Sheet | None:
         (
             _names(pair),
             [*_name_entries(pair), *_difference_entries(pair),
-             *(_p_entry(pair[name]) for name in ("p", "p_holm"))],
+             _entry(pair["p"], p_value), _corrected(pair["p_holm"])],
         )
         for pair in pairs.to_dict("records")
     ]  # fmt: skip
@@ -171,7 +172,8 @@ def _difference_entries(pair: dict[str, Any]) -> list[Entry]:
     ]
 
 
-def _p_entry(p: float) -> Entry:
+def _corrected(p: float) -> Entry:
+    """Bold where it is significant; a p that is not corrected never is."""
     return _entry(p, p_value, "significant" if p < ALPHA else "")
 
 
