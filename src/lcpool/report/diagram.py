@@ -11,11 +11,11 @@ from lcpool.report.plots import colours
 from lcpool.report.statistics import ALPHA, Array, critical_difference
 from lcpool.report.svg import Scale, picture, short, tag
 
-WIDTH = 440.0
-SIDE = 124.0  # for a name, to the left and to the right of the axis
-
 if TYPE_CHECKING:
     from lcpool.report.api import Report
+
+WIDTH = 440.0
+SIDE = 124.0  # for a name, to the left and to the right of the axis
 
 
 def diagrams(report: Report) -> list[tuple[str, Markup]]:
@@ -54,17 +54,17 @@ def diagram(
     """
     order = np.argsort(average, kind="stable")
     x = Scale(1, max(len(pools), 2), SIDE + 6, WIDTH - SIDE - 6)
-    cliques = [] if cd is None else _cliques(average[order], cd)
-    axis, first = 34.0, 48.0 + 7 * len(cliques)
+    bars = [] if cd is None else cliques(average[order], cd)
+    axis, first = 34.0, 48.0 + 7 * len(bars)
     parts = [tag("line", x1=x(1), x2=x(x.high), y1=axis, y2=axis, class_="axis")]
     for rank in range(1, int(x.high) + 1):
         parts.append(tag("line", x1=x(rank), x2=x(rank), y1=axis - 4, y2=axis, class_="axis"))
         parts.append(tag("text", str(rank), x=x(rank), y=axis - 7, class_="tick middle"))
     if cd is not None:
-        end = x(1) + cd / (x.high - 1) * (x.end - x.start)
+        end = min(x(1 + cd), WIDTH)
         parts.append(tag("line", x1=x(1), x2=end, y1=14.0, y2=14.0, class_="cd"))
         parts.append(tag("text", f"CD {cd:.2f}", x=x(1), y=9.0))
-    for i, (low, high) in enumerate(cliques):
+    for i, (low, high) in enumerate(bars):
         y = axis + 7 + 7 * i
         parts.append(tag("line", x1=x(low) - 2, x2=x(high) + 2, y1=y, y2=y, class_="clique"))
     left = (len(order) + 1) // 2
@@ -73,15 +73,9 @@ def diagram(
         # Half a row lower at the right, so that bands do not lie on each other.
         row = place if on_left else len(order) - 0.5 - place
         band = None if bands is None else bands[index]
-        mark = _leader(pools[index], average[index], x, axis, first + 17 * row, on_left, band)
-        parts.append(
-            tag(
-                "g",
-                *mark,
-                class_=colour[pools[index]],
-                data_tip=_tip(pools[index], average[index], band),
-            )
-        )
+        pool, rank = pools[index], average[index]
+        marks = _leader(pool, rank, x, axis, first + 17 * row, on_left, band)
+        parts.append(tag("g", *marks, class_=colour[pool], data_tip=_tip(pool, rank, band)))
     listed = ", ".join(f"{pools[i]} {average[i]:.2f}" for i in order)
     return picture(WIDTH, first + 17 * left + 4, f"Average ranks: {listed}", *parts)
 
@@ -105,11 +99,15 @@ def _tip(pool: str, rank: float, band: Array | None) -> str:
     return text if band is None else f"{text}; with other runs {band[0]:.2f} to {band[1]:.2f}"
 
 
-def _cliques(ranks: Array, cd: float) -> list[tuple[float, float]]:
-    """The longest runs of sorted ranks that lie within the critical difference."""
+def cliques(ranks: Array, cd: float) -> list[tuple[float, float]]:
+    """The longest stretches of sorted ranks, two at least, within the critical difference.
+
+    >>> cliques(np.array([1.0, 2.0, 2.5, 6.0]), cd=1.2)
+    [(1.0, 2.0), (2.0, 2.5)]
+    """
     found: list[tuple[float, float]] = []
-    for low in ranks:
-        high = ranks[ranks <= low + cd].max()
-        if high > low and (not found or high > found[-1][1]):
-            found.append((float(low), float(high)))
+    for i, low in enumerate(ranks):
+        within = ranks[i:][ranks[i:] <= low + cd]
+        if len(within) > 1 and (not found or within[-1] > found[-1][1]):
+            found.append((float(low), float(within[-1])))
     return found

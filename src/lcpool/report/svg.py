@@ -73,8 +73,10 @@ class Scale:
     def ticks(self, most: int = 5) -> list[float]:
         """Round values within, at most about so many.
 
-        >>> Scale(0, 100, 0, 1).ticks(), Scale(0.5, 20, 0, 1, log=True).ticks()
-        ([0, 20, 40, 60, 80, 100], [0.5, 1, 2, 5, 10, 20])
+        >>> Scale(0, 100, 0, 1).ticks()
+        [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
+        >>> Scale(0.5, 20, 0, 1, log=True).ticks()
+        [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
         """
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)

@@ -21,7 +21,6 @@ COLUMNS = [
     "peak_memory", "stack", "num_test",
 ]  # fmt: skip
 
-
 # Characters that LaTeX gives a meaning.
 LATEX = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -77,14 +76,14 @@ def csv(report: Report) -> str:
 
 def markdown(report: Report) -> str:
     """For a repository or an issue; the paper's figures stand small under ours."""
-    return f"# Test accuracy\n\n{description(report, Markdown())}\n\n" + _written(
-        report, Markdown()
-    )
+    style = Markdown()
+    return f"# Test accuracy\n\n{description(report, style)}\n\n{_written(report, style)}"
 
 
 def latex(report: Report) -> str:
     """For a paper; needs no packages."""
-    return f"% {description(report, Latex())}\n\n" + _written(report, Latex())
+    style = Latex()
+    return f"% {description(report, style)}\n\n{_written(report, style)}"
 
 
 def description(report: Report, style: Markdown | Latex) -> str:
