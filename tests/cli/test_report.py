@@ -35,6 +35,7 @@ def test_files_and_summary(lcpool_report: Callable, runs_csv: Path):
     assert judged == 64
     assert f"{agreeing} of 64 published cells agree with the paper" in done.stdout
     assert f"wrote {folder / 'report.html'}" in done.stdout
+    assert "fresh: a new one for each run" in done.stdout
     assert done.stdout.count("undecided") + done.stdout.count("refuted") >= 1
     lines = [line.split() for line in done.stdout.splitlines()]
     ranks = [line[0] for line in lines if len(line) == 6 and line[0] in report.ranked.pools]

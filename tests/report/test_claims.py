@@ -75,6 +75,11 @@ def test_one_run_decides_nothing_about_cells():
     assert verdicts(lead("lcpool", 5.0), runs=1)[MOST : VARIED + 1] == ["undecided"] * 4
 
 
+def test_one_group_decides_nothing_about_cells():
+    one = {"datasets": DATASETS[:1], "backbones": ("plain",), "convs": ("gcn",)}
+    assert verdicts(lead("lcpool", 5.0), **one) == ["undecided"] * 6
+
+
 def test_the_papers_own_figures_beside_them():
     """The most wins are shared by five; NoPool ranks first for hierarchical GraphConv."""
     claims = Report.of(make_results()).claims

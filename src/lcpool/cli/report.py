@@ -50,10 +50,12 @@ def _print(made: Report, written: list[Path]) -> None:
     """Ranks, what they are worth, agreement with the paper, claims, and where the rest is."""
     from rich.console import Console
 
-    from lcpool.report.findings import findings
+    from lcpool.report.findings import findings, provenance
 
     console = Console(highlight=False)
-    found = findings(made)
+    found, source = findings(made), provenance(made)
+    console.print(f"runs: {source['runs']}", markup=False, soft_wrap=True)
+    console.print(f"split: {source['split']}; epoch: {source['epoch']}", markup=False)
     _print_ranks(made, console)
     for name in ("ranking", "power", "missing", "agreement"):
         for sentence in found[name]:

@@ -174,6 +174,8 @@ def _decide(
     """By the share of resamples in which a statement holds."""
     of_paper = "" if paper is None else f"{_true(holds(paper))}. {numbers(paper)}"
     text = f"{_true(holds(means))} of these means. {numbers(means)}"
+    if len(means) < 2:
+        return Claim(says, UNDECIDED, f"{text} One group says nothing about others.", of_paper)
     if drawn is None:
         return Claim(says, UNDECIDED, f"{text} A single run shows no spread to judge by.", of_paper)
     share = float(holds(drawn).mean())
