@@ -24,9 +24,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = Report.of(Results.read(sys.argv[1])).write(folder)[0]
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1100, "height": 1000}, device_scale_factor=1.25)
+        page = browser.new_page(viewport={"width": 1200, "height": 1480})
         page.goto(page_file.as_uri())
-        page.screenshot(path=target)
+        # Down to where the accuracies end, or to what fits a README.
+        end = page.locator("#ranks").bounding_box()["y"]
+        page.screenshot(path=target, clip={"x": 0, "y": 0, "width": 1200, "height": min(end, 1480)})
         browser.close()
     print(f"wrote {target}")
 

@@ -11,7 +11,8 @@ from runs import HOSTILE, make_results
 
 from lcpool.report import Report
 from lcpool.report.page import page
-from lcpool.report.svg import Scale, tag
+from lcpool.report.plots import spread
+from lcpool.report.svg import WIDTH, Scale, tag
 from lcpool.sweep.results import Results
 
 VOID = {"meta", "input", "br", "img"}
@@ -171,6 +172,16 @@ def test_cells_trained_otherwise_are_not_compared_and_counted():
     text = words(Report.of(make_results(datasets=("DD",), protocol=Protocol(max_epochs=3))))
     assert "No cell here can be judged" in text
     assert "32 cells of 32 were trained otherwise" in text
+
+
+def test_marks_lie_within_their_picture():
+    """Of few runs that differ much, mean ± std reaches beyond them."""
+    results = make_results(**SMALL, pools=("lcpool",), runs=2)
+    results.runs["test_accuracy"] = [60.0, 90.0]
+    drawn = spread(Report.of(results))[0].svg
+    places = re.findall(r' (?:x1|x2|cx)="([-\d.]+)"', drawn)
+    assert len(places) > 5
+    assert all(92 <= float(place) <= WIDTH for place in places)
 
 
 def test_elements_are_escaped():

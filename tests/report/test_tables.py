@@ -7,6 +7,7 @@ import pytest
 from runs import make_results
 
 from lcpool.report import Report
+from lcpool.report.diagram import diagrams
 from lcpool.report.tables import csv, latex, layouts, markdown, ranking
 
 HOSTILE = (
@@ -65,6 +66,15 @@ def test_the_highest_of_each_group_is_best_but_for_the_variant():
 def test_a_variant_of_nothing_is_a_pooling_like_others():
     report = Report.of(make_results(pools=("nopool", "lcpool*")))
     assert report.ranked.pools == ("nopool", "lcpool*")
+
+
+def test_a_single_backbone_is_not_ranked_twice():
+    one = Report.of(make_results(backbones=("plain",), convs=("gcn",)))
+    assert list(ranking(one).index) == ["all, by dataset"]
+    assert len(diagrams(one)) == 1
+    two = Report.of(make_results(backbones=("plain",)))
+    assert list(ranking(two).index) == ["plain, gcn", "plain, graphconv", "all, by dataset"]
+    assert len(diagrams(two)) == 3
 
 
 def test_csv_reads_back(report: Report):

@@ -29,6 +29,8 @@ def diagrams(report: Report) -> list[tuple[str, Markup]]:
         bands = np.quantile(drawn, [ALPHA / 2, 1 - ALPHA / 2], axis=0).T
     overall = c.average_ranks(c.means)
     found = [("all, by dataset", diagram(c.pools, overall, c.critical_difference, colour, bands))]
+    if len(c.backbones) == 1:
+        return found
     for (backbone, conv), average in zip(c.backbones, c.backbone_ranks(c.means), strict=True):
         n = int(c.where(backbone=backbone, conv=conv).sum())
         cd = critical_difference(len(c.pools), n) if n > 1 else None

@@ -75,7 +75,9 @@ def spread(report: Report) -> list[Panel]:
     colour, panels = colours(report), []
     for dataset, cells in report.cells.groupby("dataset", sort=False):
         runs = report.runs[report.runs["dataset"] == dataset]
-        shown = pd.concat([runs["accuracy"], cells["paper_mean"].astype(float)]).dropna()
+        ends = [cells["mean"] - cells["std"], cells["mean"] + cells["std"]]
+        paper = cells["paper_mean"].astype(float)
+        shown = pd.concat([runs["accuracy"], paper, *ends]).dropna()
         if shown.empty:
             continue
         x = Scale.over(list(shown), 92, WIDTH - 8)

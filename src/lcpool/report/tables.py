@@ -60,12 +60,14 @@ def layouts(cells: pd.DataFrame) -> list[Layout]:
 
 
 def ranking(report: Report) -> pd.DataFrame:
-    """Average ranks: a row for each backbone, and one over the datasets as blocks."""
+    """Average ranks: a row for each backbone, if there are several, and one over the datasets."""
     c = report.ranked
     if c.empty:
         return pd.DataFrame()
-    rows = [*c.backbone_ranks(c.means), c.average_ranks(c.means)]
-    names = [*(f"{backbone}, {conv}" for backbone, conv in c.backbones), "all, by dataset"]
+    rows, names = [c.average_ranks(c.means)], ["all, by dataset"]
+    if len(c.backbones) > 1:
+        rows = [*c.backbone_ranks(c.means), *rows]
+        names = [*(f"{backbone}, {conv}" for backbone, conv in c.backbones), *names]
     return pd.DataFrame(rows, index=names, columns=list(c.pools))
 
 
