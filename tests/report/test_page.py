@@ -51,8 +51,10 @@ def without(results: Results, gone) -> Results:
 
 
 def test_well_formed_and_whole():
-    report = Report.of(make_results())
-    found = Page(page(report))
+    report = Report.of(make_results(runs=10, epochs=100))
+    whole = page(report)
+    assert len(whole.encode()) < 1_000_000
+    found = Page(whole)
     assert found.tags.count("script") == found.tags.count("style") == 1
     panels = 24 + 5 + 24 + 6 + 6  # Spread, ranks, curves, time, memory.
     assert found.tags.count("svg") == panels

@@ -56,10 +56,21 @@ def test_friedman_by_its_formula():
     assert found.f_p == pytest.approx(stats.f.sf(found.f, k - 1, (k - 1) * (n - 1)))
 
 
+def test_friedman_by_permutation():
+    """Against all (k!)ⁿ ways to rank three poolings on three datasets."""
+    orders = np.array(list(itertools.permutations([1.0, 2.0, 3.0])))
+    tables = np.array(list(itertools.product(orders, repeat=3)))
+    spread = tables.sum(axis=1).var(axis=-1)
+    for table in tables[[0, 1, 8, 50, 150]]:
+        expected = (spread >= table.sum(axis=0).var() - 1e-9).mean()
+        assert friedman(table).permuted_p == pytest.approx(expected, abs=0.02)
+
+
 def test_friedman_at_its_ends():
     same = np.tile([3.0, 2.0, 1.0], (4, 1))
     assert friedman(same).f_p == pytest.approx(6.0**-3)  # All orders but one are as unlikely.
-    assert friedman(np.ones((4, 3))).p == 1
+    assert friedman(same).permuted_p < 0.01
+    assert friedman(np.ones((4, 3))).permuted_p == 1
     assert friedman(same[:1]) is None
     assert friedman(same[:, :2]) is None
 

@@ -60,10 +60,11 @@ def _ranking(report: Report) -> list[str]:
     ]
     test = c.friedman
     if test is not None:
-        verdict = "differ" if test.f_p < ALPHA else "cannot be told apart"
+        verdict = "differ" if test.permuted_p < ALPHA else "cannot be told apart"
         said.append(
             f"As a whole the poolings {verdict}: Friedman's χ² {test.statistic:.2f}, p "
-            f"{p_value(test.p)}; Iman and Davenport's F {_finite(test.f)}, p {p_value(test.f_p)}."
+            f"{p_value(test.p)}, by permutation {p_value(test.permuted_p)}; Iman and Davenport's F "
+            f"{_finite(test.f)}, p {p_value(test.f_p)}."
         )
     return said
 
