@@ -1,0 +1,7 @@
+"""Tables, statistics, plots, and a page of the runs of a sweep."""
+
+from lcpool.report.api import Report
+from lcpool.report.claims import Claim
+from lcpool.report.comparison import Comparison
+
+__all__ = ["Claim", "Comparison", "Report"]

@@ -1,0 +1,149 @@
+"""The runs of one split and one selection rule, gathered into cells."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from lcpool.data.published import published
+from lcpool.data.table import paper_datasets
+from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, PoolingOptions
+from lcpool.sweep.results import Results, key
+from lcpool.train import RULES, Protocol
+
+ACCURACY = {"accuracy": "test_accuracy", "loss": "test_accuracy_by_loss"}
+# What may be empty, and is a number otherwise.
+NUMBERS = (*ACCURACY.values(), "diverged", "seconds", "peak_memory", "num_train", "num_test")
+# Where poolings meet: a backbone with a convolution on a dataset.
+GROUP = ["dataset", "backbone", "conv"]
+CELL = [*GROUP, "pool"]
+# These have columns of their own in the table of runs.
+NAMED = {"backbone", "conv", "pool", "split", "options"}
+
+
+def select(results: Results, rule: str = "accuracy", split: str | None = None) -> pd.DataFrame:
+    """The runs of one split, in the paper's order, with their ``accuracy`` by one rule.
+
+    Runs that share their names and differ in an option (``ratio=0.25`` beside the default) are of
+    different cells: what differs becomes part of ``pool``, and ``name`` is the pooling without it.
+    ``as_paper`` says whether a run was trained as the paper's were; ``key`` finds its curves.
+
+    Args:
+        results: the runs of a sweep.
+        rule: "accuracy" or "loss", by which the epoch was chosen.
+        split: "shared" or "fresh"; by default fresh, if there are such runs.
+    """
+    if rule not in RULES:
+        raise ValueError(f"unknown rule '{rule}': choose one of {', '.join(RULES)}.")
+    there = sorted(set(results.runs["split"]))
+    if not there:
+        raise ValueError("there are no runs to report on.")
+    split = split or there[0]  # "fresh" comes before "shared".
+    if split not in there:
+        raise ValueError(f"there are no runs with split '{split}', only '{', '.join(there)}'.")
+    runs = results.runs[results.runs["split"] == split].reset_index(drop=True)
+    runs = runs.astype(dict.fromkeys(NUMBERS, float))
+    settings = [_settings(config) for config in runs["config"]]
+    runs["key"] = [key(row) for row in runs.to_dict("records")]
+    runs["name"] = runs["pool"]
+    runs["pool"] = [
+        f"{pool} ({option})" if option else pool
+        for pool, option in zip(runs["pool"], _variants(settings), strict=True)
+    ]
+    # The paper leaves the seed open, as it does the split.
+    runs["as_paper"] = [set(options) - _usual(options) <= {"seed"} for options in settings]
+    runs["accuracy"] = runs[ACCURACY[rule]]
+    repeated = runs.duplicated([*CELL, "run"])
+    if repeated.any():
+        first = runs[repeated].iloc[0]
+        raise ValueError(f"run {first['run']} of {' '.join(first[CELL])} is there more than once.")
+    return _in_order(runs)
+
+
+def gather(runs: pd.DataFrame) -> pd.DataFrame:
+    """A row for each cell: mean and spread over its runs, costs, and the paper's figure.
+
+    ``std`` is that of a sample (n − 1), and empty for a single run. A run that diverged before any
+    epoch was chosen has no accuracy and is counted in ``lost``.
+    """
+    cells = [_cell(of_cell) for _, of_cell in runs.groupby(CELL, sort=False)]
+    return pd.DataFrame(cells)
+
+
+def _cell(runs: pd.DataFrame) -> dict[str, Any]:
+    first, accuracies = runs.iloc[0], runs["accuracy"].dropna()
+    names = (first["dataset"], first["backbone"], first["conv"])
+    paper = published(*names, first["name"]) if runs["as_paper"].all() else None
+    return {
+        **{name: first[name] for name in CELL},
+        "name": first["name"],
+        "as_paper": bool(runs["as_paper"].all()),
+        "runs": len(accuracies),
+        "lost": len(runs) - len(accuracies),
+        "mean": accuracies.mean(),
+        "std": accuracies.std(ddof=1),
+        "num_train": runs["num_train"].mean(),
+        "num_test": runs["num_test"].mean(),
+        "epochs": runs["epochs"].mean(),
+        "seconds": runs["seconds"].mean(),
+        "peak_memory": runs["peak_memory"].max(),
+        "stack": runs["stack"].max(),
+        "paper_mean": paper[0] if paper else None,
+        "paper_std": paper[1] if paper else None,
+    }
+
+
+def _settings(config: str) -> dict[str, Any]:
+    """All options of a configuration side by side, but for those with a column of their own."""
+    try:
+        parsed = json.loads(config)
+        parts = (parsed["architecture"], parsed["architecture"]["options"], parsed["protocol"])
+        flat = {key: value for part in parts for key, value in part.items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"the column 'config' must hold a run's architecture and protocol as JSON, not {config}"
+        ) from error
+    return {key: value for key, value in flat.items() if key not in NAMED}
+
+
+def _usual(options: dict[str, Any]) -> set[str]:
+    """The options that have their default, which is the paper's value or a reading of it."""
+    defaults = _defaults()
+    return {key for key, value in options.items() if value == defaults.get(key)}
+
+
+@functools.cache
+def _defaults() -> dict[str, Any]:
+    parts = (Architecture().to_dict(), asdict(PoolingOptions()), asdict(Protocol()))
+    return {key: value for part in parts for key, value in part.items()}
+
+
+def _variants(settings: list[dict[str, Any]]) -> list[str]:
+    """In words, where the options of each run leave the defaults and runs differ in them."""
+    names = sorted({name for options in settings for name in options})
+    differ = [name for name in names if len({repr(o.get(name)) for o in settings}) > 1]
+    return [
+        ", ".join(f"{name}={o[name]}" for name in differ if name in o and name not in _usual(o))
+        for o in settings
+    ]
+
+
+def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
+    """Sorted as in the paper's tables; names that it does not have come last, as they came."""
+    known = {
+        "dataset": list(paper_datasets()),
+        "backbone": list(BACKBONES),
+        "conv": list(CONVS),
+        "name": list(POOLINGS),
+    }
+    places = pd.DataFrame(index=runs.index)
+    for column, names in known.items():
+        order = [*names, *(name for name in runs[column].unique() if name not in names)]
+        places[column] = runs[column].map(order.index)
+    # As a number where it can be, so that run 10 follows run 9.
+    places["pool"], places["run"] = runs["pool"], runs["run"]
+    return runs.loc[places.sort_values(list(places.columns)).index].reset_index(drop=True)

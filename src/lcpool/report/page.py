@@ -1,0 +1,91 @@
+"""The page: one HTML file that needs nothing else, neither network nor server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup
+
+from lcpool.report.comparison import RESAMPLES
+from lcpool.report.diagram import diagrams
+from lcpool.report.findings import findings, provenance
+from lcpool.report.plots import colours, costs, learning, shapes, spread
+from lcpool.report.sheets import cells_sheet, datasets_sheet, splits_sheet
+from lcpool.report.statistics import ALPHA
+from lcpool.report.tables import layouts, ranking
+from lcpool.report.words import figure, signed
+
+if TYPE_CHECKING:
+    from lcpool.report.api import Report
+
+FILTERS = {
+    "dataset": "Datasets",
+    "backbone": "Backbones",
+    "conv": "Convolutions",
+    "pool": "Poolings",
+}
+
+
+def page(report: Report) -> str:
+    """The report as HTML.
+
+    Names of datasets and poolings can be anything: the template escapes all it is given, and the
+    page's security policy lets no script run but its own.
+    """
+    style, script = _file("page.css"), _file("page.js")
+    environment = Environment(
+        loader=DictLoader({"page": _file("page.html.j2")}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["figure"] = lambda cell: figure(cell["mean"], cell["std"])
+    environment.filters["signed"] = signed
+    environment.tests["known"] = pd.notna
+    return environment.get_template("page").render(
+        style=Markup(style),
+        script=Markup(script),
+        policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}",
+        **_content(report),
+    )
+
+
+def _content(report: Report) -> dict[str, Any]:
+    """Everything that the template shows."""
+    values = {name: list(dict.fromkeys(report.cells[name])) for name in FILTERS}
+    return {
+        "report": report,
+        "alpha": ALPHA,
+        "resamples": RESAMPLES,
+        "shapes": {", ".join(of): symbol for of, (symbol, _) in shapes(report).items()},
+        "colours": colours(report),
+        "filters": {name: (FILTERS[name], of) for name, of in values.items() if len(of) > 1},
+        "findings": findings(report),
+        "provenance": provenance(report),
+        "layouts": layouts(report.cells),
+        "ranking": ranking(report),
+        "diagrams": diagrams(report),
+        "spread": spread(report),
+        "learning": learning(report),
+        "time": costs(report, "seconds"),
+        "memory": costs(report, "peak_memory"),
+        "cells": cells_sheet(report),
+        "over_datasets": datasets_sheet(report),
+        "over_splits": splits_sheet(report),
+    }
+
+
+def _file(name: str) -> str:
+    return resources.files("lcpool.report").joinpath("template", name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    """Names a script or style in a content security policy."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

@@ -1,0 +1,184 @@
+"""The tables of the page that sort: every column with its explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+from lcpool.report.cells import GROUP
+from lcpool.report.pairs import pairs_over_datasets, pairs_over_splits
+from lcpool.report.statistics import ALPHA
+from lcpool.report.words import count, duration, figure, memory, p_value, signed
+
+if TYPE_CHECKING:
+    from lcpool.report.api import Report
+
+EXPLAINED = {
+    "dataset": "The graphs that were classified.",
+    "backbone": "hierarchical adds the readouts of all convolutions, plain takes the last.",
+    "conv": "The graph convolution.",
+    "pooling": "The pooling operator; in parentheses, options that differ between runs.",
+}
+
+
+class Entry(NamedTuple):
+    """What stands in a table: its text, what it is sorted by, and a class for its looks."""
+
+    text: str
+    value: str | None = None
+    look: str = ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table that sorts.
+
+    Attributes:
+        columns: headings, with what they mean.
+        rows: the names by which a row is filtered, and its entries.
+        names: how many columns from the left are names.
+    """
+
+    columns: dict[str, str]
+    rows: list[tuple[dict[str, str], list[Entry]]]
+    names: int
+
+
+def cells_sheet(report: Report) -> Sheet:
+    """A row for each cell, beside the paper's figure."""
+    columns = {
+        **EXPLAINED,
+        "accuracy": "Mean test accuracy in percent ± standard deviation over runs. Bold: the "
+        "highest of its group.",
+        "95 %": f"Half of the 95 % interval of the mean, in points. {_interval_words(report)}",
+        "paper": "What the paper reports for this cell.",
+        "difference": "Ours − paper, in points.",
+        "tolerance": "The largest difference that counts as agreement: two standard errors, of the "
+        "test graphs and of the runs.",
+        "agrees": "Whether the difference is within the tolerance.",
+        "runs": "Runs with a result; in parentheses, those that diverged before there was any.",
+        "epochs": "Epochs trained, mean over runs.",
+        "time": "Seconds a run: its share of the time of the runs trained as one with it.",
+        "memory": "Peak memory of the runs trained as one.",
+    }
+    rows = [(_names(cell), _cell_entries(cell)) for cell in report.cells.to_dict("records")]
+    return Sheet(columns, rows, len(EXPLAINED))
+
+
+def _cell_entries(cell: dict[str, Any]) -> list[Entry]:
+    lost = f" ({cell['lost']} lost)" if cell["lost"] else ""
+    agrees = cell["agrees"]
+    look = "" if pd.isna(agrees) else "agree" if agrees else "differ"
+    return [
+        *_name_entries(cell),
+        _entry(
+            cell["mean"], lambda mean: figure(mean, cell["std"]), "best" if cell["best"] else ""
+        ),
+        _entry(cell["half"], "± {:.2f}".format),
+        _entry(cell["paper_mean"], lambda mean: figure(mean, cell["paper_std"])),
+        _entry(cell["difference"], signed),
+        _entry(cell["tolerance"], "{:.2f}".format),
+        _entry(agrees, lambda found: "yes" if found else "no", look),
+        _entry(cell["runs"], lambda runs: f"{runs:.0f}{lost}"),
+        _entry(cell["epochs"], "{:.0f}".format),
+        _entry(cell["seconds"], duration),
+        _entry(cell["peak_memory"], memory),
+    ]
+
+
+def datasets_sheet(report: Report) -> Sheet | None:
+    """The reference against each other pooling over the datasets; None for one dataset."""
+    pairs = pairs_over_datasets(report.ranked)
+    if pairs.empty:
+        return None
+    reference = report.ranked.reference
+    columns = {
+        "pooling": f"The pooling that {reference} is compared with.",
+        "difference": f"{reference} − pooling in points: each dataset's mean over its backbones, "
+        "then the mean over datasets.",
+        "95 % interval": "Student's, over the datasets.",
+        "better on": f"On how many datasets {reference} is better.",
+        "p": "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to 13.",
+        "p, Holm": f"The same, corrected for {count(len(pairs), 'comparison')}.",
+        "p, Nemenyi": "Of the difference of average ranks, corrected for all pairs.",
+        "could show": "The smallest mean difference, in points, that a t-test corrected for the "
+        "number of comparisons could tell from nothing, as much as the datasets differ.",
+    }
+    rows = [
+        (
+            {"pool": pair["pool"]},
+            [
+                Entry(pair["pool"], pair["pool"]),
+                *_difference_entries(pair),
+                _entry(pair["better"], f"{{:.0f}} of {pair['datasets']}".format),
+                _entry(pair["p"], p_value),
+                *(_corrected(pair[name]) for name in ("p_holm", "p_nemenyi")),
+                _entry(pair["smallest"], "{:.2f}".format),
+            ],
+        )
+        for pair in pairs.to_dict("records")
+    ]
+    return Sheet(columns, rows, 1)
+
+
+def splits_sheet(report: Report) -> Sheet | None:
+    """The reference against each other pooling in each group, over fresh splits."""
+    pairs = pairs_over_splits(report.ranked, report.cells)
+    if report.split != "fresh" or pairs.empty:
+        return None
+    reference = report.ranked.reference
+    columns = {
+        **EXPLAINED,
+        "difference": f"{reference} − pooling in points, mean over splits that both were "
+        "trained on.",
+        "95 % interval": "Of the corrected resampled t-test.",
+        "p": "Corrected resampled t-test (Nadeau and Bengio): splits of one dataset overlap, and "
+        "the variance is taken as s²·(1/n + n_test/n_train).",
+        "p, Holm": f"The same, corrected for {count(len(pairs), 'comparison')}.",
+    }
+    rows = [
+        (
+            _names(pair),
+            [*_name_entries(pair), *_difference_entries(pair),
+             _entry(pair["p"], p_value), _corrected(pair["p_holm"])],
+        )
+        for pair in pairs.to_dict("records")
+    ]  # fmt: skip
+    return Sheet(columns, rows, len(EXPLAINED))
+
+
+def _interval_words(report: Report) -> str:
+    if report.split == "fresh":
+        return "Widened, as splits of one dataset overlap (Nadeau and Bengio)."
+    return "Over first parameters and orders alone: all runs share one split."
+
+
+def _names(row: dict[str, Any]) -> dict[str, str]:
+    return {name: row[name] for name in (*GROUP, "pool")}
+
+
+def _name_entries(row: dict[str, Any]) -> Iterable[Entry]:
+    return (Entry(name, name) for name in _names(row).values())
+
+
+def _difference_entries(pair: dict[str, Any]) -> list[Entry]:
+    high = signed(pair["high"])
+    return [
+        _entry(pair["difference"], signed),
+        _entry(pair["low"], lambda low: f"{signed(low)} to {high}"),
+    ]
+
+
+def _corrected(p: float) -> Entry:
+    """Bold where it is significant; a p that is not corrected never is."""
+    return _entry(p, p_value, "significant" if p < ALPHA else "")
+
+
+def _entry(value: Any, write: Callable[[float], str], look: str = "") -> Entry:
+    """A number as it is to be read, and as it is sorted; a dash, and last, where there is none."""
+    if pd.isna(value):
+        return Entry("–")
+    return Entry(write(float(value)), f"{float(value):.6g}", look)

@@ -1,0 +1,202 @@
+"""Is a difference real? Tests over datasets, tests over splits, and what they could show at all.
+
+The dataset is the block: two backbones on one dataset are not independent, so that a test over
+datasets gets one figure of each. Tests over splits speak of one dataset.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Array = NDArray[np.float64]
+
+# What counts as significant, and the confidence 1 − α of intervals.
+ALPHA = 0.05
+PERMUTATIONS = 9999
+
+
+@dataclass(frozen=True)
+class Friedman:
+    """Whether poolings differ at all, by their ranks on the datasets.
+
+    Attributes:
+        statistic: Friedman's χ².
+        p: of χ².
+        f: Iman and Davenport's F, of which χ² is a conservative version.
+        f_p: of F.
+        permuted_p: of χ² among permutations of the ranks, which keeps its word however few there
+            are, where F errs too often and χ² too rarely.
+    """
+
+    statistic: float
+    p: float
+    f: float
+    f_p: float
+    permuted_p: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean of paired differences, and whether it is distinguishable from zero.
+
+    Attributes:
+        mean: of the differences.
+        low: lower end of the confidence interval.
+        high: upper end.
+        p: two-sided, of the test that was made.
+        n: how many differences.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    n: int
+
+    @property
+    def half_width(self) -> float:
+        """The smallest difference that this spread and number would let a t-test see."""
+        return (self.high - self.low) / 2
+
+
+def ranks(accuracies: Array) -> Array:
+    """The rank of each entry of the last axis, 1 the highest; equals share the mean of theirs.
+
+    What is missing (NaN) has no rank, and the rest are ranked among themselves.
+
+    >>> ranks(np.array([[80.0, 70.0, 80.0]])).tolist()
+    [[1.5, 3.0, 1.5]]
+    """
+    return np.asarray(stats.rankdata(-accuracies, axis=-1, nan_policy="omit"), dtype=np.float64)
+
+
+def friedman(accuracies: Array) -> Friedman | None:
+    """Friedman's test of blocks × poolings; None for fewer than two blocks or three poolings."""
+    n, k = accuracies.shape
+    if n < 2 or k < 3:
+        return None
+    if (accuracies == accuracies[:, :1]).all():
+        return Friedman(0.0, 1.0, 0.0, 1.0, 1.0)
+    statistic, p = stats.friedmanchisquare(*accuracies.T)
+    rest = n * (k - 1) - statistic
+    # All blocks of one mind: F has no finite value, and p no larger than chance allows.
+    f = (n - 1) * statistic / rest if rest > 1e-9 else math.inf
+    f_p = stats.f.sf(f, k - 1, (k - 1) * (n - 1)) if rest > 1e-9 else math.factorial(k) ** (1 - n)
+    return Friedman(float(statistic), float(p), float(f), float(f_p), _permuted(ranks(accuracies)))
+
+
+def _permuted(each: Array) -> float:
+    """How often ranks permuted within their blocks have sums at least as far apart."""
+    random = np.random.default_rng(0)
+    drawn = random.permuted(np.tile(each, (PERMUTATIONS, 1, 1)), axis=-1)
+    spread, observed = drawn.sum(axis=1).var(axis=-1), each.sum(axis=0).var()
+    return float((1 + (spread >= observed - 1e-9).sum()) / (1 + PERMUTATIONS))
+
+
+def critical_difference(k: int, n: int, alpha: float = ALPHA) -> float:
+    """Nemenyi's: average ranks of k poolings over n blocks that are further apart differ.
+
+    >>> round(critical_difference(k=7, n=6), 2)
+    3.68
+    """
+    q = stats.studentized_range.ppf(1 - alpha, k, np.inf) / math.sqrt(2)
+    return float(q * _rank_error(k, n))
+
+
+def nemenyi(difference: float, k: int, n: int) -> float:
+    """The p of a difference of average ranks, corrected for all pairs of k poolings."""
+    q = abs(difference) / _rank_error(k, n) * math.sqrt(2)
+    return float(stats.studentized_range.sf(q, k, np.inf))
+
+
+def _rank_error(k: int, n: int) -> float:
+    return math.sqrt(k * (k + 1) / (6 * n))
+
+
+def signed_rank(differences: Array) -> float:
+    """Wilcoxon's two-sided p, exact for up to 13 datasets (50 without ties); 1 if all are zero."""
+    if not differences.any():
+        return 1.0
+    return float(stats.wilcoxon(differences).pvalue)
+
+
+def smallest_signed_rank(n: int, comparisons: int = 1) -> float:
+    """The smallest p that Wilcoxon's exact test of n differences can give, corrected by Holm.
+
+    >>> smallest_signed_rank(6), smallest_signed_rank(6, comparisons=6)
+    (0.03125, 0.1875)
+    """
+    return min(1.0, comparisons * 2.0 ** (1 - n))
+
+
+def datasets_needed(comparisons: int = 1, alpha: float = ALPHA) -> int:
+    """With how many datasets Wilcoxon's exact test can be significant at all.
+
+    >>> datasets_needed(), datasets_needed(comparisons=6)
+    (6, 8)
+    """
+    return math.floor(1 + math.log2(comparisons / alpha)) + 1
+
+
+def holm(p: Array) -> Array:
+    """Holm's correction for the number of tests.
+
+    >>> holm(np.array([0.01, 0.04, 0.03])).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p)
+    factors = np.arange(len(p), 0, -1)
+    corrected = np.empty_like(p, dtype=np.float64)
+    corrected[order] = np.minimum(1, np.maximum.accumulate(p[order] * factors))
+    return corrected
+
+
+def over_datasets(differences: Array, alpha: float = ALPHA) -> Difference | None:
+    """Differences of datasets: Student's interval, Wilcoxon's p; None for fewer than two."""
+    if len(differences) < 2:
+        return None
+    mean, half = _student(differences, 1 / len(differences), alpha)
+    return Difference(mean, mean - half, mean + half, signed_rank(differences), len(differences))
+
+
+def over_splits(differences: Array, test_share: float, alpha: float = ALPHA) -> Difference | None:
+    """The corrected resampled t-test (Nadeau and Bengio) of differences on the same splits.
+
+    Splits of one dataset overlap, so that the variance of a mean of n differences is not s²/n but
+    about s²·(1/n + n_test/n_train).
+
+    Args:
+        differences: one for each split.
+        test_share: n_test / n_train.
+        alpha: of the interval.
+    """
+    n = len(differences)
+    if n < 2:
+        return None
+    mean, half = _student(differences, 1 / n + test_share, alpha)
+    error = half / stats.t.ppf(1 - alpha / 2, n - 1)
+    p = 2 * stats.t.sf(abs(mean) / error, n - 1) if error > 0 else float(mean == 0)
+    return Difference(mean, mean - half, mean + half, float(p), n)
+
+
+def interval(accuracies: Array, test_share: float = 0.0, alpha: float = ALPHA) -> float | None:
+    """Half the width of Student's interval of a mean over runs; None for fewer than two runs.
+
+    Args:
+        accuracies: one for each run.
+        test_share: n_test / n_train for runs on fresh splits, 0 for runs that share a split.
+        alpha: 1 − confidence.
+    """
+    n = len(accuracies)
+    return None if n < 2 else _student(accuracies, 1 / n + test_share, alpha)[1]
+
+
+def _student(values: Array, factor: float, alpha: float) -> tuple[float, float]:
+    """The mean, and half the width of its interval if the variance of the mean is factor · s²."""
+    error = math.sqrt(factor * values.var(ddof=1))
+    return float(values.mean()), float(stats.t.ppf(1 - alpha / 2, len(values) - 1) * error)

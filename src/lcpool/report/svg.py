@@ -1,0 +1,128 @@
+"""Small SVG pictures: elements, scales, a frame with axes.
+
+Colours and type come from the page's style sheet, so that a picture follows its theme and prints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+# Of a picture, in its own units; the page scales it.
+WIDTH = 300.0
+
+
+def tag(name: str, *children: str, **attributes: object) -> Markup:
+    """An element; text and attributes are escaped, ``data_pool`` is written ``data-pool``.
+
+    >>> tag("text", "a < b", x=1.50, class_="tick")
+    Markup('<text x="1.5" class="tick">a &lt; b</text>')
+    """
+    written = Markup("").join(
+        Markup(' {}="{}"').format(key.strip("_").replace("_", "-"), _value(value))
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Markup("<{0}{1}>{2}</{0}>").format(
+        Markup(name), written, Markup("").join(escape(child) for child in children)
+    )
+
+
+def _value(value: object) -> object:
+    return f"{round(value, 1):g}" if isinstance(value, float) else value
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From values to places along an axis.
+
+    Attributes:
+        low: the value at ``start``.
+        high: the value at ``end``.
+        start: where the axis begins.
+        end: where it ends.
+        log: whether equal ratios have equal lengths.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    @classmethod
+    def over(cls, values: Sequence[float], start: float, end: float, log: bool = False) -> Scale:
+        """A scale that shows all values, with a little room around them."""
+        low, high = min(values), max(values)
+        if log:
+            return cls(low / 1.3, high * 1.3, start, end, log)
+        room = 0.06 * (high - low) or 1.0
+        return cls(low - room, high + room, start, end)
+
+    def __call__(self, value: float) -> float:
+        """The place of a value."""
+        if self.log:
+            part = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            part = (value - self.low) / (self.high - self.low)
+        return self.start + part * (self.end - self.start)
+
+    def ticks(self, most: int = 5) -> list[float]:
+        """Round values within, at most about so many.
+
+        >>> Scale(0, 100, 0, 1).ticks()
+        [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
+        >>> Scale(0.5, 20, 0, 1, log=True).ticks()
+        [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+        """
+        if self.log:
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            rounds = [m * 10.0**p for p in powers for m in (1, 2, 5)]
+            if len(rounds) > 4 * most:
+                rounds = [10.0**p for p in powers]
+            inside = [tick for tick in rounds if self.low <= tick <= self.high]
+            if len(inside) > 1:
+                return inside
+        step = 10.0 ** math.floor(math.log10((self.high - self.low) / most))
+        step *= next(m for m in (1, 2, 5, 10) if (self.high - self.low) / (step * m) <= most)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [step * i for i in range(first, last + 1)]
+
+
+def picture(width: float, height: float, label: str, *children: str) -> Markup:
+    """An image that scales with the page; ``label`` is read out in its place."""
+    return tag(
+        "svg", *children, viewBox=f"0 0 {width:g} {height:g}", role="img", aria_label=label
+    )  # fmt: skip
+
+
+def bottom_axis(x: Scale, top: float, bottom: float, title: str) -> Markup:
+    """Grid lines, numbers below them, and what they are."""
+    parts = [
+        tag("line", x1=x(t), x2=x(t), y1=top, y2=bottom, class_="grid") for t in x.ticks()
+    ] + [
+        tag("text", f"{t:g}", x=x(t), y=bottom + 12.0, class_="tick middle") for t in x.ticks()
+    ]  # fmt: skip
+    middle = (x.start + x.end) / 2
+    return Markup("").join([*parts, tag("text", title, x=middle, y=bottom + 25.0, class_="middle")])
+
+
+def left_axis(y: Scale, left: float, right: float, title: str) -> Markup:
+    """Grid lines, numbers beside them, and what they are."""
+    parts = [tag("line", x1=left, x2=right, y1=y(t), y2=y(t), class_="grid") for t in y.ticks()] + [
+        tag("text", f"{t:g}", x=left - 4, y=y(t) + 3.5, class_="tick end") for t in y.ticks()
+    ]
+    return Markup("").join([*parts, tag("text", title, x=0.0, y=10.0)])
+
+
+def short(name: str, length: int = 14) -> str:
+    """A name that fits a label; its end is left out if it is longer.
+
+    >>> short("lcpool"), short("my_package.pools:MyPool")
+    ('lcpool', 'my_package.po…')
+    """
+    return name if len(name) <= length else name[: length - 1] + "…"

@@ -1,0 +1,72 @@
+"""Numbers in words, the same everywhere in the report."""
+
+from __future__ import annotations
+
+import math
+
+
+def count(n: int, noun: str) -> str:
+    """A number of things.
+
+    >>> count(1, "run"), count(3, "dataset")
+    ('1 run', '3 datasets')
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def signed(points: float) -> str:
+    """A difference with its sign; what rounds to nothing has none.
+
+    >>> signed(1.234), signed(-0.5), signed(-0.001)
+    ('+1.23', '−0.50', '0.00')
+    """
+    text = f"{abs(points):.2f}"
+    if text == "0.00":
+        return text
+    return ("+" if points > 0 else "−") + text
+
+
+def p_value(p: float) -> str:
+    """A p to the digits that mean something.
+
+    >>> p_value(0.03125), p_value(0.000012), p_value(1.0)
+    ('0.031', '< 0.001', '1')
+    """
+    if p < 0.001:
+        return "< 0.001"
+    return f"{p:.3f}" if p < 0.9995 else "1"
+
+
+def figure(mean: float, std: float) -> str:
+    """Mean ± std, the mean alone if there was one run, a dash if there was none.
+
+    >>> figure(75.0, 2.0), figure(75.0, math.nan), figure(math.nan, math.nan)
+    ('75.00 ± 2.00', '75.00', '–')
+    """
+    if not math.isfinite(mean):
+        return "–"
+    return f"{mean:.2f} ± {std:.2f}" if math.isfinite(std) else f"{mean:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours.
+
+    >>> duration(0.25), duration(75), duration(7300)
+    ('0.25 s', '1.2 min', '2.0 h')
+    """
+    if not math.isfinite(seconds):
+        return "–"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def memory(size: float) -> str:
+    """Bytes as MiB or GiB.
+
+    >>> memory(5 * 2**20), memory(3 * 2**30)
+    ('5 MiB', '3.0 GiB')
+    """
+    if not math.isfinite(size):
+        return "–"
+    return f"{size / 2**20:.0f} MiB" if size < 2**30 else f"{size / 2**30:.1f} GiB"

@@ -1,0 +1,79 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from runs import make_results
+from typer.testing import CliRunner
+
+from lcpool.cli.app import app
+from lcpool.report import Report
+from lcpool.report.page import page
+from lcpool.sweep.results import Results
+
+FILES = {"report.html", "tables.md", "tables.tex", "tables.csv"}
+
+
+@pytest.fixture
+def lcpool_report(monkeypatch: pytest.MonkeyPatch) -> Callable:
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda *arguments: CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+@pytest.fixture
+def runs_csv(tmp_path: Path) -> Path:
+    results = make_results(datasets=("DD", "NCI1", "[red]NA"), runs=2)
+    return results.write(tmp_path / "sweep" / "runs.csv")
+
+
+def test_files_and_summary(lcpool_report: Callable, runs_csv: Path):
+    done = lcpool_report(runs_csv)
+    assert done.exit_code == 0, done.output
+    folder = runs_csv.parent / "report"
+    assert {path.name for path in folder.iterdir()} == FILES
+    report = Report.of(Results.read(runs_csv))
+    agreeing, judged = report.agreeing
+    assert judged == 64
+    assert f"{agreeing} of 64 published cells agree with the paper" in done.stdout
+    assert f"wrote {folder / 'report.html'}" in done.stdout
+    assert "fresh: a new one for each run" in done.stdout
+    assert done.stdout.count("undecided") + done.stdout.count("refuted") >= 1
+    lines = [line.split() for line in done.stdout.splitlines()]
+    ranks = [line[0] for line in lines if len(line) == 6 and line[0] in report.ranked.pools]
+    average = report.ranked.average_ranks(report.ranked.means)
+    by_name = dict(zip(report.ranked.pools, average, strict=True))
+    assert set(ranks) == set(by_name)
+    assert [by_name[pool] for pool in ranks] == sorted(average)
+
+
+def test_a_report_from_files_is_the_report_of_the_runs(lcpool_report: Callable, tmp_path: Path):
+    """Curves included, and again from the same files to the letter."""
+    results = make_results(datasets=("DD", "NCI1"), runs=2)
+    path = results.write(tmp_path / "runs.csv")
+    assert lcpool_report(path, "--out", tmp_path / "once").exit_code == 0
+    assert lcpool_report(path, "--out", tmp_path / "twice").exit_code == 0
+    once = (tmp_path / "once" / "report.html").read_text("utf-8")
+    assert once == (tmp_path / "twice" / "report.html").read_text("utf-8")
+    assert once == page(Report.of(results))
+    assert once.count("<polyline") == 2 * 4 * 8
+
+
+def test_rule_and_split(lcpool_report: Callable, runs_csv: Path, tmp_path: Path):
+    done = lcpool_report(runs_csv, "--rule", "loss", "--split", "fresh", "--out", tmp_path / "r")
+    assert done.exit_code == 0, done.output
+    assert "chosen by validation loss" in (tmp_path / "r" / "tables.md").read_text("utf-8")
+
+
+def test_errors_are_one_line(lcpool_report: Callable, runs_csv: Path, tmp_path: Path):
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "file").write_text("")
+    for arguments, message in (
+        (["nowhere.csv"], "nowhere.csv"),
+        ([tmp_path / "other.csv"], "it lacks dataset, backbone"),
+        ([runs_csv, "--rule", "luck"], "unknown rule 'luck'"),
+        ([runs_csv, "--split", "shared"], "no runs with split 'shared'"),
+        ([runs_csv, "--out", tmp_path / "file"], "file"),
+    ):
+        done = lcpool_report(*arguments)
+        assert done.exit_code == 2, done.output
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,201 @@
+"""The page as text; ``test_browser`` looks at it in a browser."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from runs import HOSTILE, make_results
+
+from lcpool.report import Report
+from lcpool.report.page import page
+from lcpool.report.plots import spread
+from lcpool.report.svg import WIDTH, Scale, tag
+from lcpool.sweep.results import Results
+
+VOID = {"meta", "input", "br", "img"}
+
+
+class Page(HTMLParser):
+    """Tags and text of a page, and whether every tag is closed where it should be."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags, self.attributes, self.text, self.open = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+
+def words(report: Report) -> str:
+    return " ".join(" ".join(Page(page(report)).text).split())
+
+
+def without(results: Results, gone) -> Results:
+    runs = results.runs[~gone(results.runs)].reset_index(drop=True)
+    return Results(runs, results.curves)
+
+
+def test_well_formed_and_whole():
+    report = Report.of(make_results(runs=10, epochs=100))
+    whole = page(report)
+    assert len(whole.encode()) < 1_000_000
+    found = Page(whole)
+    assert found.tags.count("script") == found.tags.count("style") == 1
+    panels = 24 + 5 + 24 + 6 + 6  # Spread, ranks, curves, time, memory.
+    assert found.tags.count("svg") == panels
+    text = " ".join(found.text)
+    for cell in report.cells.to_dict("records"):
+        assert f"{cell['mean']:.2f} ± {cell['std']:.2f}" in text
+    agreeing, judged = report.agreeing
+    assert f"{agreeing} of {judged} published cells agree with the paper" in text
+
+
+def test_nothing_is_fetched():
+    text = page(Report.of(make_results(datasets=("DD",))))
+    assert not re.search(r"https?:|//cdn|@import|url\(", text)
+    addresses = [value for name, value in Page(text).attributes if name in ("src", "href")]
+    assert all(address.startswith("#") for address in addresses)
+
+
+def test_what_a_thing_is_called_cannot_become_markup():
+    results = make_results(HOSTILE, HOSTILE[:2], HOSTILE[2:3], ("lcpool", *HOSTILE))
+    for column in ("device", "commit", "torch"):
+        results.runs[column] = HOSTILE[0]
+    hostile = Page(page(Report.of(results)))
+    tame = Page(page(Report.of(make_results("abcde", "rs", "t", ("lcpool", *"vwxyz")))))
+    assert set(hostile.tags) == set(tame.tags)
+    assert hostile.tags.count("script") == 1
+    assert {name for name, _ in hostile.attributes} == {name for name, _ in tame.attributes}
+    assert all(name in " ".join(hostile.text) for name in HOSTILE)
+
+
+def test_only_the_pages_own_script_may_run():
+    text = page(Report.of(make_results(datasets=("DD",))))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
+    assert policy.startswith("default-src &#39;none&#39;;")
+    assert "unsafe" not in policy
+    assert not any(name == "style" or name.startswith("on") for name, _ in Page(text).attributes)
+
+
+SMALL = {"datasets": ("MINE",), "backbones": ("plain",), "convs": ("gcn",)}
+
+
+def all_lost() -> Results:
+    results = make_results(**SMALL, pools=("nopool", "lcpool"))
+    results.runs[["test_accuracy", "test_accuracy_by_loss"]] = np.nan
+    results.runs["diverged"] = 1.0
+    return results
+
+
+def no_costs() -> Results:
+    results = make_results(**SMALL, pools=("nopool", "lcpool"))
+    results.runs[["peak_memory", "seconds"]] = None
+    return results
+
+
+def all_equal() -> Results:
+    results = make_results(convs=("gcn",), pools=("nopool", "sagpool", "lcpool"))
+    results.runs["test_accuracy"] = 70.0
+    return results
+
+
+def never_met() -> Results:
+    return without(
+        make_results(datasets=("DD", "NCI1"), pools=("nopool", "lcpool")),
+        lambda runs: (runs["dataset"] == "DD") == (runs["pool"] == "lcpool"),
+    )
+
+
+def with_a_hole() -> Results:
+    return without(
+        make_results(datasets=("DD", "NCI1", "COX2")),
+        lambda runs: (runs["dataset"] == "DD") & (runs["pool"] == "asapool"),
+    )
+
+
+# Sweeps that are not what the paper did, or not done, and what the page says of them.
+PARTIAL = [
+    (partial(make_results, **SMALL, pools=("lcpool",), runs=1), "nothing to rank"),
+    (partial(make_results, convs=("gcn",), pools=("mine:Pool",)), "nothing to rank"),
+    (
+        partial(make_results, convs=("gcn",), pools=("nopool", "mine:Pool")),
+        "average ranks must lie",
+    ),
+    (partial(make_results, **SMALL), "One dataset is one block"),
+    (partial(make_results, **SMALL, split="shared"), "a single dataset need fresh splits"),
+    (lambda: Results(make_results(**SMALL).runs), "There are no curves beside these runs."),
+    (all_lost, "6 runs diverged before any epoch was chosen"),
+    (no_costs, "No memory was measured."),
+    (never_met, "There are no two poolings with runs in the same groups"),
+    (with_a_hole, "4 groups left out of the ranking"),
+    (all_equal, "cannot be told apart"),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), PARTIAL, ids=[said for _, said in PARTIAL])
+def test_what_is_missing_is_said_in_words(make: Callable[[], Results], said: str):
+    text = page(Report.of(make()))
+    found = Page(text)
+    assert said in " ".join(" ".join(found.text).split())
+    values = [
+        *found.text,
+        *(value for name, value in found.attributes if value and name != "content"),
+    ]
+    assert not re.search(r"\b(nan|NaN|None|inf|NA)\b", " ".join(values))
+
+
+def test_what_six_datasets_could_show_is_computed():
+    one = {"backbones": ("plain",), "convs": ("gcn",)}
+    six = words(Report.of(make_results(**one)))
+    assert "cannot give a p below 0.03125, nor, corrected for 6 comparisons, below 0.1875" in six
+    assert "that takes 8 datasets" in six
+    three = words(Report.of(make_results(**one, datasets=("DD", "NCI1", "COX2"))))
+    assert "cannot give a p below 0.25" in three
+
+
+def test_cells_trained_otherwise_are_not_compared_and_counted():
+    from lcpool.train import Protocol
+
+    text = words(Report.of(make_results(datasets=("DD",), protocol=Protocol(max_epochs=3))))
+    assert "No cell here can be judged" in text
+    assert "32 cells of 32 were trained otherwise" in text
+
+
+def test_marks_lie_within_their_picture():
+    """Of few runs that differ much, mean ± std reaches beyond them."""
+    results = make_results(**SMALL, pools=("lcpool",), runs=2)
+    results.runs["test_accuracy"] = [60.0, 90.0]
+    drawn = spread(Report.of(results))[0].svg
+    places = re.findall(r' (?:x1|x2|cx)="([-\d.]+)"', drawn)
+    assert len(places) > 5
+    assert all(92 <= float(place) <= WIDTH for place in places)
+
+
+def test_elements_are_escaped():
+    assert tag("text", "<b>", data_tip='"&') == '<text data-tip="&#34;&amp;">&lt;b&gt;</text>'
+
+
+@pytest.mark.parametrize("values", [[1.0], [0.0, 0.0], [1e-3, 2e-3], [74.1, 75.9], [3.0, 4e5]])
+def test_scales_have_ticks_within(values: list[float]):
+    for log in (False, True):
+        if log and min(values) <= 0:
+            continue
+        scale = Scale.over(values, 10, 90, log)
+        assert all(10 <= scale(value) <= 90 for value in values)
+        assert 1 <= len(scale.ticks()) <= 20
+        assert all(10 - 1e-6 <= scale(tick) <= 90 + 1e-6 for tick in scale.ticks())
