@@ -2,9 +2,17 @@ import pytest
 import torch
 from graphs import Example, dense, graphs
 from hypothesis import given
-from torch_geometric.nn import GraphConv
+from torch_geometric.nn import GCNConv, GraphConv
 
-from lcpool import Assignment, ClusterAttention, LocalAssignmentPooling, Pooled
+from lcpool import (
+    LCSMP,
+    Assignment,
+    ClusterAttention,
+    LCPooling,
+    LocalAssignmentPooling,
+    LocalClusterPooling,
+    Pooled,
+)
 
 
 class RandomAssign(torch.nn.Module):
@@ -100,3 +108,18 @@ def test_parts_of_ones_own_are_reset():
 def test_pooled_is_exported():
     pool = LocalAssignmentPooling(None, lambda x, edge_index: x[:, 0])
     assert isinstance(pool(torch.randn(3, 2), torch.tensor([[0], [1]])), Pooled)
+
+
+@pytest.mark.parametrize("part", ["score", "cluster"])
+def test_a_class_in_place_of_a_layer_is_named(part):
+    parts = {"score": LCSMP(4), part: GCNConv}
+    with pytest.raises(TypeError, match=rf"'{part}' must be a layer, GCNConv\(…\)"):
+        LocalClusterPooling(**parts)
+
+
+def test_a_type_that_does_not_fit_is_named():
+    x, edges = torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]])
+    with pytest.raises(TypeError, match=r"parameters of torch.float32, but 'x' is torch.float64"):
+        LCPooling(4)(x.double(), edges)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert LCPooling(4)(x.bfloat16(), edges).x.isfinite().all()

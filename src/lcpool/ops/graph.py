@@ -122,10 +122,18 @@ def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
 
 
 def check_channels(layer: Any, x: Tensor) -> None:
-    """Raise unless features have the width that ``layer`` was made for."""
+    """Raise unless features have the width and type that ``layer`` was made for."""
     width = getattr(layer, "in_channels", None)
-    if width is not None and x.size(-1) != width:
+    if width is None:
+        return
+    if x.size(-1) != width:
         raise ValueError(f"{layer} takes features of width {width}, but got {x.size(-1)}.")
+    parameter = next(layer.parameters(), x)
+    if parameter.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"{layer} has parameters of {parameter.dtype}, but 'x' is {x.dtype}: convert one of "
+            f"them with .to({parameter.dtype}) or .to({x.dtype})."
+        )
 
 
 def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:

@@ -6,6 +6,7 @@ import operator
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
@@ -49,6 +50,7 @@ class SelectionPooling(nn.Module):
         max_edges: int = MAX_EDGES,
     ) -> None:
         super().__init__()
+        check_instance("score", score)
         self.score = score if isinstance(score, Score) else ConvScore(score)
         self.ratio = check_ratio(ratio)
         self.min_score = min_score
@@ -173,6 +175,7 @@ class LocalAssignmentPooling(SelectionPooling):
         verify: bool = False,
     ) -> None:
         super().__init__(score, ratio, min_score, multiplier, max_edges)
+        check_instance("assign", assign)
         self.assign = assign
         self.self_loops = self_loops
         self.verify = verify
@@ -256,6 +259,7 @@ class LocalClusterPooling(SelectionPooling):
         max_edges: int = MAX_EDGES,
     ) -> None:
         super().__init__(score, ratio, min_score, multiplier, max_edges)
+        check_instance("cluster", cluster)
         self.cluster = cluster
         self.self_loops = self_loops
         self.edge_fill = edge_fill
@@ -295,6 +299,12 @@ class LocalClusterPooling(SelectionPooling):
     def __repr__(self) -> str:
         cluster = "" if self.cluster is None else f", cluster={self.cluster}"
         return f"{self.__class__.__name__}({self.score}{cluster}, {self._size_repr()})"
+
+
+def check_instance(name: str, part: Any) -> None:
+    """Raise where a class was passed in place of a layer made from it."""
+    if isinstance(part, type):
+        raise TypeError(f"'{name}' must be a layer, {part.__name__}(…), not the class itself.")
 
 
 def _mean_of_clusters(edge_index: Tensor, perm: Tensor, num_nodes: int) -> Assignment:

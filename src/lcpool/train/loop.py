@@ -110,7 +110,10 @@ class Trainer:
         with seeded(0):  # layers of a stack draw parameters before they are given theirs
             self.stack = Single(models[0]) if len(models) == 1 else Stack(models)
         self.stack.model.to(graphs.x.device)
-        self.optimizer = torch.optim.Adam(self.stack.model.parameters(), lr=protocol.lr, fused=True)
+        # On a CPU the fused step rounds by where a number stands, and so by who is in the stack.
+        self.optimizer = torch.optim.Adam(
+            self.stack.model.parameters(), lr=protocol.lr, fused=graphs.x.is_cuda
+        )
         # Chosen parameters and buffers of every run, whether it still trains or not.
         self.best = {rule: _copy(self.stack.tensors()) for rule in RULES}
 
