@@ -147,7 +147,9 @@ def test_a_file_of_grids(bench: Callable):
     Path("grid.toml").write_text(
         'datasets = "builtin"\npools = ["lcpool"]\nruns = 2\n[[grid]]\nratio = 0.25\n[[grid]]\n'
     )
-    assert "2 jobs, 4 trainings" in bench("--file", "grid.toml", "--dry-run").stdout
+    shown = bench("--file", "grid.toml", "--dry-run").stdout
+    assert "2 jobs, 4 trainings" in shown
+    assert shown.count("ratio=0.25") == 1  # what tells the rows apart
     assert "2 jobs, 6 trainings" in bench("--file", "grid.toml", "--dry-run", "--runs", 3).stdout
 
 

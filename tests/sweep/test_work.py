@@ -6,7 +6,17 @@ from sweep.sweeping import CPU, GRAPHS, small_jobs
 
 from lcpool.sweep import circumstances, work
 from lcpool.sweep.circumstances import commit
-from lcpool.sweep.events import Ended, Failed, Finished, Noted, Planned, Progress, Stopped, Task
+from lcpool.sweep.events import (
+    Ended,
+    Failed,
+    Finished,
+    Noted,
+    Planned,
+    Progress,
+    Stopped,
+    Task,
+    in_short,
+)
 from lcpool.sweep.store import unpack
 from lcpool.sweep.work import attempt
 from lcpool.train import Trainer, checkpoint, train
@@ -137,3 +147,10 @@ def test_the_commit_of_a_repository_around_an_installation_is_not_ours(monkeypat
 )
 def test_what_is_a_fault_of_the_gpu(error, fault):
     assert work.is_fault(error) == fault
+
+
+def test_the_error_of_a_traceback_in_short():
+    fault = "Traceback …\n  File …\ntorch.AcceleratorError: CUDA error: illegal\nCompile with …\n"
+    assert in_short(fault) == "torch.AcceleratorError: CUDA error: illegal"
+    assert in_short("killed by SIGKILL\n") == "killed by SIGKILL"
+    assert in_short("") == "no reason given"

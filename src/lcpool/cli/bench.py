@@ -233,8 +233,10 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 def _conclude(outcome: Outcome, jobs: int, store: Store) -> int:
     """Say what is there and what is missing; the exit status."""
+    from lcpool.sweep.events import in_short
+
     for job, reason in outcome.failed:
-        say(f"set aside: {job}: {reason.strip().splitlines()[-1]}")
+        say(f"set aside: {job}: {in_short(reason)}")
     say(f"{outcome.complete} of {jobs} jobs are complete in {store.path}; {outcome.runs} runs now.")
     if outcome.others:
         say(f"also at work: {'; '.join(outcome.others)}")
@@ -261,7 +263,7 @@ def _print_jobs(jobs: list[Job], path: Path) -> None:
     """A row for each job: what is to be trained, and how much of it is there."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     from lcpool.sweep.store import Store
@@ -270,16 +272,19 @@ def _print_jobs(jobs: list[Job], path: Path) -> None:
     if path.exists():
         with Store(path, readonly=True) as store:
             done = store.done(cell for job in jobs for cell in job.cells)
-    table = Table(
-        "dataset", "backbone", "conv", "pool", "split", "runs", "missing", box=SIMPLE_HEAD
-    )
+    special = any(job.cells[0].settings for job in jobs)
+    heads = ["dataset", "backbone", "conv", "pool", "split", "runs", "missing"]
+    heads[5:5] = ["settings"] if special else []
+    table = Table(*(Column(head, overflow="fold") for head in heads), box=SIMPLE_HEAD)
     missing = 0
     for job in jobs:
         left = [n for cell, n in job.wanted if (cell.id, n) not in done]
         missing += len(left)
         splits = "+".join(cell.protocol.split for cell in job.cells)
-        names = (Text(name) for name in job.cells[0].names)  # Text: a name is no markup
-        table.add_row(*names, splits, str(len(job.wanted)), str(len(left)))
+        first = job.cells[0]
+        names = (Text(name) for name in first.names)  # Text: a name is no markup
+        settings = [first.settings] if special else []
+        table.add_row(*names, splits, *settings, str(len(job.wanted)), str(len(left)))
     console = Console()
     console.print(table)
     total = sum(len(job.wanted) for job in jobs)

@@ -13,6 +13,7 @@ import torch
 
 from lcpool.models.pooling import POOLINGS
 from lcpool.sweep.engine import Engine, InlineEngine
+from lcpool.sweep.events import in_short
 from lcpool.sweep.grid import Dataset, Grid, Source, make_jobs
 from lcpool.sweep.run import Outcome, Sweep, work_folder
 from lcpool.sweep.store import Store
@@ -119,7 +120,7 @@ def _report(outcome: Outcome) -> None:
         job, reason = outcome.failed[0]
         raise RuntimeError(f"nothing could be trained; {job}: {reason}")
     for job, reason in outcome.failed:
-        warnings.warn(f"{job} is missing: {reason.strip().splitlines()[-1]}", stacklevel=3)
+        warnings.warn(f"{job} is missing: {in_short(reason)}", stacklevel=3)
 
 
 class _Silent:

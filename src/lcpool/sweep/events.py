@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
@@ -93,7 +94,14 @@ class Failed:
     @property
     def last_line(self) -> str:
         """The reason in short."""
-        return self.reason.strip().splitlines()[-1] if self.reason.strip() else "no reason given"
+        return in_short(self.reason)
+
+
+def in_short(reason: str) -> str:
+    """The error of a traceback, also where its message has many lines, or else the last line."""
+    lines = reason.strip().splitlines() or ["no reason given"]
+    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
+    return (errors or lines)[-1]
 
 
 @dataclass(frozen=True)

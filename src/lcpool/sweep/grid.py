@@ -104,8 +104,22 @@ class Cell:
         a = self.architecture
         return self.dataset.name, a.backbone, a.conv, a.pool
 
+    @property
+    def settings(self) -> str:
+        """What is not as usual in the network and the protocol, apart from names and split."""
+        values, usual = (
+            {**a.to_dict(), **a.to_dict()["options"], **asdict(p)}
+            for a, p in ((self.architecture, self.protocol), (Architecture(), Protocol()))
+        )
+        named = ("backbone", "conv", "pool", "options", "split")
+        return " ".join(
+            f"{name}={value}"
+            for name, value in values.items()
+            if name not in named and value != usual[name]
+        )
+
     def __str__(self) -> str:
-        return " ".join((*self.names, self.protocol.split))
+        return " ".join((*self.names, self.protocol.split, self.settings)).rstrip()
 
 
 def config_text(architecture: Architecture, protocol: Protocol) -> str:
@@ -137,7 +151,8 @@ class Job:
 
     def __str__(self) -> str:
         splits = "+".join(cell.protocol.split for cell in self.cells)
-        return " ".join((*self.cells[0].names, splits))
+        first = self.cells[0]
+        return " ".join((*first.names, splits, first.settings)).rstrip()
 
 
 @dataclass(frozen=True)
