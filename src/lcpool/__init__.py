@@ -1,23 +1,23 @@
 """Graph pooling by local cluster selection: LCPool and its peers as layers for PyG."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lcpool.nn import LCSMP, ClusterAttention, ConvScore, ProjectionScore, Score
-from lcpool.ops import Assignment, assignment_connect, cluster_connect
-from lcpool.pool import (
-    ASAPooling,
-    DenseAssignmentPooling,
-    DiffPooling,
-    LCPooling,
-    LocalAssignmentPooling,
-    LocalClusterPooling,
-    MinCutPooling,
-    Pooled,
-    SAGPooling,
-    TopKPooling,
-)
-
 if TYPE_CHECKING:
+    from lcpool.nn import LCSMP, ClusterAttention, ConvScore, ProjectionScore, Score
+    from lcpool.ops import Assignment, assignment_connect, cluster_connect
+    from lcpool.pool import (
+        ASAPooling,
+        DenseAssignmentPooling,
+        DiffPooling,
+        LCPooling,
+        LocalAssignmentPooling,
+        LocalClusterPooling,
+        MinCutPooling,
+        Pooled,
+        SAGPooling,
+        TopKPooling,
+    )
     from lcpool.sweep import compare
 
 __version__ = "0.1.0"
@@ -44,11 +44,23 @@ __all__ = [
     "compare",
 ]
 
+# Where names live that are not among the poolings.
+_ROOMS = {
+    "nn": ("LCSMP", "ClusterAttention", "ConvScore", "ProjectionScore", "Score"),
+    "ops": ("Assignment", "assignment_connect", "cluster_connect"),
+    "sweep": ("compare",),
+}
+
 
 def __getattr__(name: str) -> Any:
-    """``compare`` when it is asked for: the layers do without what the lab needs."""
-    if name == "compare":
-        from lcpool.sweep import compare
+    """A public name when it is first asked for: the command line need not wait for torch."""
+    if name not in __all__:
+        raise AttributeError(f"module 'lcpool' has no attribute '{name}'")
+    room = next((room for room, names in _ROOMS.items() if name in names), "pool")
+    value = globals()[name] = getattr(import_module(f"lcpool.{room}"), name)
+    return value
 
-        return compare
-    raise AttributeError(f"module 'lcpool' has no attribute '{name}'")
+
+def __dir__() -> list[str]:
+    """Public names, also those not yet asked for."""
+    return sorted({*globals(), *__all__})

@@ -9,6 +9,11 @@ def main() -> None:
     """Run ``lcpool``, or say what to install where the command line's packages are missing."""
     try:
         from lcpool.cli.app import app
+
+        app()
     except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] == "lcpool":
+            raise
         sys.exit(f"lcpool's command line needs '{missing.name}': pip install 'lcpool[lab]'")
-    app()
+    except KeyboardInterrupt:  # while something was still being imported
+        sys.exit(130)
