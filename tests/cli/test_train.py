@@ -21,9 +21,10 @@ from typer.testing import CliRunner
 import lcpool.train
 from lcpool.cli.app import app
 from lcpool.cli.progress import LiveProgress
-from lcpool.cli.train import _paper_figure, _print_result, _without_nan
+from lcpool.cli.train import _print_result, _without_nan
 from lcpool.cli.train import train as train_command
 from lcpool.data import builtin, load_dataset
+from lcpool.models import PoolingOptions
 from lcpool.train import Model, Protocol, Result, train
 
 SMALL = ("--pool", "topkpool", "--hidden", "8", "--runs", "2", "--device", "cpu")
@@ -95,6 +96,58 @@ def test_a_pooling_that_changes_the_width_is_refused_in_one_line(
     assert "x of shape [4, 3], not [4, 8]" in done.stderr
 
 
+FAULTY = """\
+import torch
+from lcpool import LCPooling
+class Plain(torch.nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+    def forward(self, x, edge_index, edge_attr, batch):
+        self.look(x)
+        return x, edge_index, edge_attr, batch
+class Raises(Plain):
+    def look(self, x):
+        raise RuntimeError("my own bug")
+class CallsTorch(Plain):
+    def look(self, x):
+        torch.nn.functional.linear(x, torch.ones(3, 3))
+class RaisesLater(Plain):
+    def look(self, x):
+        if len(x) > 4:
+            raise ValueError("too many nodes")
+class CannotBeMade(Plain):
+    def __init__(self, channels):
+        super().__init__(channels, 1)
+class Returns(Plain):
+    def forward(self, x, *more):
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Raises", "lcpool: faulty_pools.py:11: RuntimeError: my own bug"),
+        ("CallsTorch", "lcpool: faulty_pools.py:14: RuntimeError: mat1 and mat2"),
+        ("RaisesLater", "lcpool: faulty_pools.py:18: ValueError: too many nodes"),
+        ("CannotBeMade", "lcpool: faulty_pools.py:21: TypeError: "),
+        ("Returns", "lcpool: 'faulty_pools:Returns' is called as pool(x, edge_index,"),
+        ("NotThere", "lcpool: cannot import 'faulty_pools:NotThere': module"),
+    ],
+)
+def test_an_error_inside_ones_own_pooling_names_its_line(
+    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+):
+    (tmp_path / "faulty_pools.py").write_text(FAULTY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "faulty_pools", raising=False)
+    done = lcpool_train(*SMALL, "--runs", 1, "--pool", f"faulty_pools:{name}")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith(message)
+    assert "is called as" not in done.stderr or name == "Returns"
+
+
 def test_options_default_to_those_of_the_function():
     command, function = inspect.signature(train_command), inspect.signature(train)
     for name, parameter in function.parameters.items():
@@ -110,6 +163,8 @@ def test_options_default_to_those_of_the_function():
     [
         (["--pool", "nope"], "unknown pooling 'nope'"),
         (["--pool", "nowhere_at_all:Pool"], "cannot import 'nowhere_at_all:Pool'"),
+        (["--pool", "./mypool.py:Keep"], "names a file: write 'mypool:Keep'."),
+        (["--pool", "mypool.py:Keep"], "names a file: write 'mypool:Keep'."),
         (["--pool", "torch.nn:Bilinear", "--hidden", "8"], "cannot make 'torch.nn:Bilinear'"),
         (["--conv", "gat"], "unknown conv 'gat'"),
         (["--ratio", "1.5"], "'ratio'"),
@@ -213,6 +268,23 @@ def _read_to_the_end(terminal: int) -> str:
     return b"".join(parts).decode()
 
 
+def test_what_was_finished_before_is_kept_and_what_is_damaged_starts_over(
+    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    command = (*SMALL, "--epochs", 1, "--runs", 3, "--stack", 1, "--checkpoints", tmp_path)
+    monkeypatch.setattr("lcpool.train.checkpoint.Checkpoint.remove", lambda _: None)
+    assert lcpool_train(*command).exit_code == 0
+    assert "finished before, and kept: runs 0 to 2" in lcpool_train(*command).stderr
+    monkeypatch.undo()
+    _, _, last = sorted(tmp_path.glob("*.ckpt"), key=lambda path: path.stat().st_mtime_ns)
+    last.write_bytes(b"half")
+    done = lcpool_train(*command)
+    assert done.exit_code == 0, done.stderr
+    assert f"lcpool: the checkpoint {last} is damaged: starting over" in done.stderr
+    assert "finished before, and kept: runs 0 to 1" in done.stderr
+    assert "kept" not in lcpool_train(*command).stderr
+
+
 def test_live_table_and_time_left():
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     progress, left = LiveProgress(3, console), []
@@ -253,12 +325,28 @@ def test_beside_the_papers_figure(result: Result, capsys: pytest.CaptureFixture[
         result, dataset="PROTEINS", architecture=replace(result.architecture, hidden=128),
         protocol=Protocol(split="fresh", seed=7),
     )  # fmt: skip
-    assert _paper_figure(usual) == (75.0, 2.0)
-    assert _paper_figure(replace(usual, protocol=Protocol(max_epochs=3))) is None
-    assert _paper_figure(replace(usual, architecture=result.architecture)) is None
-    assert _paper_figure(replace(usual, dataset="builtin")) is None
     _print_result(usual)
-    assert capsys.readouterr().out.count("75.00 ± 2.00 %") == 2
+    shown = capsys.readouterr().out
+    assert shown.count("75.00 ± 2.00 %") == 2
+    assert "left out" not in shown
+    _print_result(replace(usual, dataset="builtin"))
+    assert "the paper" not in capsys.readouterr().out
+
+
+def test_what_keeps_the_papers_figure_out_is_said(
+    result: Result, capsys: pytest.CaptureFixture[str]
+):
+    unlike = replace(
+        result, dataset="PROTEINS", protocol=Protocol(max_epochs=3, seed=7),
+        architecture=replace(result.architecture, options=PoolingOptions(self_loops=False)),
+    )  # fmt: skip
+    _print_result(unlike)
+    shown = capsys.readouterr().out
+    assert "75.00" not in shown
+    assert shown.splitlines()[-1] == (
+        "the paper's figure is left out: hidden 4, not 128; self_loops False, not True; "
+        "epochs 3, not 500"
+    )
 
 
 def test_a_run_that_diverged(result: Result, capsys: pytest.CaptureFixture[str]):

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.datasets import FakeDataset
+from torch_geometric.loader import DataLoader
 
 from lcpool.data import DatasetError, download, load_dataset
 from lcpool.data.load import find_dataset
@@ -95,6 +96,19 @@ def test_graphs_of_ones_own():
     assert len(graphs) == 2
     assert load_dataset(graphs) is graphs
     assert len(load_dataset(FakeDataset(num_graphs=3))) == 3
+
+
+def test_a_batch_is_taken_apart():
+    graphs = [
+        Data(x=torch.ones(n, 1), edge_index=torch.tensor([[0], [1]]), y=n % 2, name=f"graph {n}")
+        for n in (2, 3, 4)
+    ]
+    for batched in (Batch.from_data_list(graphs), DataLoader(graphs, batch_size=2)):
+        found = load_dataset(batched)
+        assert found.name == "graphs"
+        assert found.node_counts.tolist() == [2, 3, 4]
+        assert found.edge_index.tolist() == [[0, 2, 5], [1, 3, 6]]
+        assert found.y.tolist() == [0, 1, 0]
 
 
 def test_the_built_in_set_needs_no_file():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.io import read_tu_data
 
-from lcpool.data import DatasetError
+from lcpool.data import DatasetError, tu
 from lcpool.data.tu import read_tu
 
 WriteTu = Callable[..., Path]
@@ -155,9 +155,24 @@ def test_regression_is_not_supported(write_tu: WriteTu):
         read_tu(write_tu(graph_labels=None, graph_attributes="0.5\n0.7\n"))
 
 
-def test_labels_that_are_serial_numbers_are_refused(write_tu: WriteTu):
-    with pytest.raises(DatasetError, match="labels range over 1000000000 values"):
-        read_tu(write_tu(node_labels="1\n" * 6 + "1000000000\n"))
+def test_labels_that_lie_far_apart_are_numbered_by_their_values(write_tu: WriteTu):
+    graphs = read_tu(write_tu(node_labels="0\n100000000\n5\n0\n0\n5\n0\n"))
+    assert graphs.label_widths == (3,)
+    assert graphs.x.argmax(1).tolist() == [0, 2, 1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("largest", "width"), [(4095, 4096), (4096, 2)])
+def test_how_far_labels_may_lie_apart(write_tu: WriteTu, largest: int, width: int):
+    graphs = read_tu(write_tu(node_labels="0\n" * 6 + f"{largest}\n"))
+    assert graphs.num_features == width
+
+
+def test_labels_that_are_serial_numbers_are_refused(
+    write_tu: WriteTu, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tu, "MAX_NUMBERS", 20)
+    with pytest.raises(DatasetError, match=r"labels have 3 values, too many .* of 7 rows"):
+        read_tu(write_tu(node_labels="0\n100000000\n5\n0\n0\n5\n0\n"))
 
 
 @pytest.mark.parametrize("name", ["MUTAG", "ENZYMES", "COX2"])

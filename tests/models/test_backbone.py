@@ -131,6 +131,37 @@ def test_a_path_that_does_not_import(own):
         network(pool=own)
 
 
+@pytest.mark.parametrize(
+    ("file", "instead"),
+    [
+        ("mypool.py:Keep", "write 'mypool:Keep'."),
+        ("./mypool.py:Keep", "write 'mypool:Keep'."),
+        ("sub/mypool.py:Keep", "write 'sub.mypool:Keep'."),
+        ("/a/mypool.py:Keep", "write 'mypool:Keep', with /a in PYTHONPATH."),
+        ("../mypool.py:Keep", "write 'mypool:Keep', with .. in PYTHONPATH."),
+    ],
+)
+def test_a_file_in_place_of_a_module_is_corrected(file, instead):
+    with pytest.raises(ValueError, match="names a file: ") as error:
+        network(pool=file)
+    assert str(error.value).endswith(instead)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("import torch\nimport no_such_package\n", r"broken\.py:2: ModuleNotFoundError: No mod"),
+        ("value = 1 / 0\n", r"broken\.py:1: ZeroDivisionError: division by zero"),
+        ("class Own(:\n", r"SyntaxError: invalid syntax \(broken\.py, line 1\)"),
+    ],
+)
+def test_a_module_that_breaks_names_its_line(source, words, tmp_path, monkeypatch):
+    (tmp_path / "broken.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=rf"cannot import 'broken:Own': .*{words}"):
+        network(pool="broken:Own")
+
+
 def test_a_class_that_makes_no_module():
     with pytest.raises(TypeError, match="must be a class of torch"):
         network(pool="fractions:Fraction")

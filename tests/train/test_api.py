@@ -3,8 +3,10 @@
 import inspect
 import math
 import random
+import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -271,6 +273,32 @@ def test_a_single_run_of_what_cannot_be_stacked_needs_no_warning():
     assert train(GRAPHS, FOREIGN, **QUICK | {"runs": 1}).stack == 1  # warnings are errors here
     with pytest.warns(UserWarning, match="one run at a time"):
         assert train(GRAPHS, FOREIGN, **QUICK, stack=2).stack == 1
+
+
+DOCS = Path(__file__).parents[2] / "docs" / "experiments.md"
+
+
+def example_with(word):
+    """The example of the documentation in which a word occurs."""
+    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    (found,) = (block for block in blocks if word in block)
+    return found
+
+
+def test_the_documented_adapter_makes_edge_pooling_fit(tmp_path, monkeypatch):
+    (tmp_path / "documented.py").write_text(example_with("EdgePooling"))
+    monkeypatch.syspath_prepend(tmp_path)
+    result = train(GRAPHS, "documented:MyPool", runs=1, epochs=1, hidden=8, device="cpu")
+    assert result.runs[0].epochs == 1
+    sys.modules.pop("documented", None)
+
+
+def test_the_documented_way_to_watch_a_training(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {"train": lambda _, **given: train(GRAPHS, **given | QUICK)}
+    exec(example_with("on_epoch"), names)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2"]
+    assert Path("checkpoints").is_dir()
 
 
 @pytest.mark.usefixtures("own_poolings")

@@ -6,7 +6,8 @@ import statistics
 
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
 
 from lcpool.data import GraphSet, builtin
 from lcpool.models import Architecture, Backbone
@@ -54,6 +55,14 @@ def untrained(pool="nopool", graphs=GRAPHS, **options):
     torch.manual_seed(0)
     network = Backbone.of(graphs, Architecture(pool=pool, hidden=8, **options))
     return Model(network, graphs.classes, float(graphs.node_counts.double().mean()), graphs.name)
+
+
+def test_one_short_line_says_what_it_is(model):
+    assert repr(model) == "Model('graphs', nopool, hierarchical, gcn, 2 features, 2 classes)"
+    result = result_of((0.5, 0.5), (0.75, 0.5))
+    assert repr(result) == "Result('toy', nopool, hierarchical, gcn, 2 runs, 62.50 ± 17.68 %)"
+    lost = result_of((0.5, 0.5), diverged=(0,))
+    assert repr(lost) == "Result('toy', nopool, hierarchical, gcn, 1 run, all diverged)"
 
 
 # --- figures
@@ -193,23 +202,52 @@ def test_graphs_without_features_are_predicted_one_by_one(degree_model, tmp_path
 
 
 def test_a_degree_above_all_that_were_seen_counts_as_the_largest(degree_model):
-    torch.testing.assert_close(
-        degree_model.probabilities([star_of(5)]),
-        degree_model.probabilities(
-            [Data(x=torch.eye(6)[[5, 1, 1, 1, 1, 1]], edge_index=star_of(5).edge_index)]
-        ),
-    )
     seven = degree_model.probabilities([star_of(7)])
     as_five = Data(x=torch.eye(6)[[5, *[1] * 7]], edge_index=star_of(7).edge_index)
-    torch.testing.assert_close(seven, degree_model.probabilities([as_five]))
+    batch = GraphSet.from_graphs([as_five]).batch(torch.tensor([0]))
+    logits = degree_model.network.eval()(batch).logits
+    torch.testing.assert_close(seven, logits.softmax(-1).detach())
 
 
-def test_features_that_are_no_degrees_are_not_taken_for_them(degree_model, model):
-    ones = Data(x=torch.ones(4, 1), edge_index=path_of(4).edge_index)
-    with pytest.raises(ValueError, match="trained on 6 features a node"):
-        degree_model.predict([ones])
-    with pytest.raises(ValueError, match="trained on 2 features a node"):
-        model.predict([star_of(4)])
+@pytest.mark.parametrize("width", [1, 6])
+def test_features_are_not_taken_for_degrees(degree_model, width):
+    ones = Data(x=torch.ones(4, width), edge_index=path_of(4).edge_index)
+    for graphs in ([ones], GraphSet.from_graphs([ones])):
+        with pytest.raises(ValueError, match=r"trained on degrees.*; graph 0 has 'x'"):
+            degree_model.predict(graphs)
+
+
+def test_degrees_are_not_taken_for_features(model):
+    bare = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+    assert GraphSet.from_graphs([bare]).num_features == model.num_features
+    with pytest.raises(ValueError, match=r"trained on features .*; graph 0 has no 'x'"):
+        model.predict([bare])
+    with pytest.raises(ValueError, match=r"trained on features .*; graph 1 has no 'x'"):
+        model.predict([ring(1, 1), bare])
+
+
+def test_features_that_are_the_degrees_may_be_given_or_not(degree_model):
+    given = Data(x=torch.eye(6)[[5, 1, 1, 1, 1, 1]], edge_index=star_of(5).edge_index)
+    expected = degree_model.probabilities([star_of(5)])
+    torch.testing.assert_close(degree_model.probabilities([given]), expected)
+    nothing = Data(edge_index=torch.empty(2, 0, dtype=torch.long), num_nodes=0)
+    assert degree_model.probabilities([nothing]).shape == (1, 2)
+
+
+def test_batches_are_predicted_graph_by_graph(model, degree_model):
+    graphs = rings(number=5)
+    assert torch.equal(model.predict(Batch.from_data_list(graphs)), model.predict(graphs))
+    assert torch.equal(model.predict(DataLoader(graphs, batch_size=2)), model.predict(graphs))
+    bare = [path_of(4), star_of(4)]
+    assert degree_model.predict(Batch.from_data_list(bare)).tolist() == [1, 0]
+
+
+def test_of_no_graphs_nothing_is_predicted(model):
+    assert model.predict([]).tolist() == []
+    assert model.predict([]).dtype == model.predict(rings()).dtype
+    assert model.probabilities([]).shape == (0, 2)
+    none = GraphSet.from_graphs(rings()).subset(torch.empty(0, dtype=torch.long))
+    assert model.predict(none).tolist() == []
 
 
 def test_a_part_of_graphs_without_features_is_enough_to_train_on():

@@ -42,6 +42,7 @@ class Progress:
         if trainer is self.trainer:
             self.durations = (*self.durations, trainer.seconds - self.seconds)[-RECENT:]
         else:
+            self.say_kept(trainer.runs[0].number)
             # All that is known of the epochs before a continued one is their sum.
             self.durations = (trainer.seconds / trainer.epoch,)
             if trainer.epoch > 1:
@@ -51,6 +52,13 @@ class Progress:
 
     def say(self, message: str) -> None:
         """Print a line that stays."""
+
+    def say_kept(self, until: int) -> None:
+        """Say which runs before ``until`` were not trained now, as their end was in checkpoints."""
+        first = max(self.runs, default=-1) + 1
+        if first < until:
+            runs = f"run {first}" if first == until - 1 else f"runs {first} to {until - 1}"
+            self.say(f"finished before, and kept: {runs}")
 
     def epochs_left(self) -> tuple[int, int]:
         """Epochs still to train if no run improves any more, and if all are trained."""
@@ -145,11 +153,14 @@ def show_progress(num_runs: int) -> Iterator[Progress]:
     """Progress on stderr while inside; to be called after each epoch."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield LineProgress(num_runs, console)
+        lines = LineProgress(num_runs, console)
+        yield lines
+        lines.say_kept(num_runs)
         return
     progress = LiveProgress(num_runs, console)
     try:
         yield progress
+        progress.say_kept(num_runs)
     finally:
         progress.live.stop()
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,8 @@ import typer
 from lcpool.cli.errors import one_line_errors, say
 
 if TYPE_CHECKING:
-    from lcpool.train import Result
+    from lcpool.models import Architecture
+    from lcpool.train import Protocol, Result
 
 STOPPED = "stopped; the same command continues from here."
 
@@ -86,6 +88,7 @@ def train(
     # A pooling of the user's own may print; stdout is for the result.
     with one_line_errors(STOPPED), contextlib.redirect_stdout(sys.stderr):
         from lcpool.cli.progress import show_progress
+        from lcpool.models.pooling import own_errors
         from lcpool.train import train as train_network
 
         if device is not None:
@@ -94,7 +97,7 @@ def train(
             _check_file(save)
         if ":" in pool:
             _check_own_pooling(pool, hidden, _number(ratio))
-        with show_progress(runs) as progress:
+        with own_errors(pool), show_progress(runs) as progress:
             result = train_network(
                 dataset, pool, backbone, conv, runs,
                 ratio=_number(ratio), hidden=hidden, norm=norm, poolings=poolings,
@@ -150,19 +153,24 @@ def _check_own_pooling(name: str, hidden: int, ratio: float) -> None:
     import torch
 
     from lcpool.models import PoolingOptions, make_pooling
+    from lcpool.models.pooling import OwnPoolingError, own_errors
 
     sys.path.append("")  # The current folder, which a console script leaves out.
     try:
-        layer = make_pooling(name, hidden, 1, PoolingOptions(ratio))
+        with own_errors(name):
+            layer = make_pooling(name, hidden, 1, PoolingOptions(ratio))
     except TypeError as error:
         raise ValueError(f"cannot make '{name}' for {hidden} channels: {error}") from error
     assert layer is not None
     edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
     try:
-        out = layer(torch.randn(4, hidden), edges, None, torch.tensor([0, 0, 1, 1]))
+        with own_errors(name):
+            out = layer(torch.randn(4, hidden), edges, None, torch.tensor([0, 0, 1, 1]))
         x, _, _, batch = out[:4]
         if x.shape != (batch.numel(), hidden):
             raise ValueError(f"x of shape {list(x.shape)}, not [{batch.numel()}, {hidden}]")
+    except OwnPoolingError:
+        raise
     except Exception as error:
         raise ValueError(
             f"'{name}' is called as pool(x, edge_index, edge_attr, batch) and must return "
@@ -196,24 +204,30 @@ def _without_nan(values: Any) -> Any:
 
 
 def _print_result(result: Result) -> None:
-    """Mean ± std under both rules, beside the paper's figure where there is one."""
+    """Mean ± std under both rules, beside the paper's figure where there is one to compare."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
+    from lcpool.data.published import published
     from lcpool.train import RULES
 
-    a, paper = result.architecture, _paper_figure(result)
+    a, others = result.architecture, _other_options(result)
+    paper = published(result.dataset, a.backbone, a.conv, a.pool)
+    beside = [paper] if paper and not others else []
     table = Table("chosen by", "test accuracy", box=SIMPLE_HEAD)
-    if paper is not None:
+    if beside:
         table.add_column("the paper")
     for rule in RULES:
-        figures = [(result.mean(rule), result.std(rule)), *([paper] if paper else [])]
+        figures = [(result.mean(rule), result.std(rule)), *beside]
         table.add_row(f"validation {rule}", *(_figure(mean, std) for mean, std in figures))
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
     console.print(table)
     console.print(_circumstances(result), markup=False, soft_wrap=True)
+    if paper and others:
+        left_out = f"the paper's figure is left out: {'; '.join(others)}"
+        console.print(left_out, markup=False, soft_wrap=True)
 
 
 def _figure(mean: float, std: float) -> str:
@@ -235,16 +249,23 @@ def _circumstances(result: Result) -> str:
     )
 
 
-def _paper_figure(result: Result) -> tuple[float, float] | None:
-    """The paper's figure, unless an option is not the paper's; split and seed it leaves open."""
-    from dataclasses import replace
-
-    from lcpool.data.published import published
+def _other_options(result: Result) -> list[str]:
+    """The options that are not the paper's; split and seed it leaves open."""
     from lcpool.models import Architecture
     from lcpool.train import Protocol
 
-    a = result.architecture
-    usual = Architecture(a.backbone, a.conv, a.pool), Protocol()
-    if (a, replace(result.protocol, split="shared", seed=0)) != usual:
-        return None
-    return published(result.dataset, a.backbone, a.conv, a.pool)
+    a, protocol = result.architecture, result.protocol
+    usual = Protocol(split=protocol.split, seed=protocol.seed)
+    papers = _options(Architecture(a.backbone, a.conv, a.pool), usual)
+    return [
+        f"{name} {value}, not {papers[name]}"
+        for name, value in _options(a, protocol).items()
+        if value != papers[name]
+    ]
+
+
+def _options(architecture: Architecture, protocol: Protocol) -> dict[str, Any]:
+    """Every option by the name it has on the command line."""
+    values = {**asdict(architecture), **asdict(architecture.options), **asdict(protocol)}
+    del values["options"]
+    return {name.removeprefix("max_"): value for name, value in values.items()}

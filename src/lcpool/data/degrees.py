@@ -13,7 +13,9 @@ from lcpool.data.graphset import MAX_DEGREE, GraphSet
 def features_are_degrees(graphs: GraphSet) -> bool:
     """Whether the node features are the degrees, one-hot: the graphs came without any."""
     degree, num_nodes = degrees(graphs), graphs.x.size(0)
-    if not num_nodes or int(degree.max()) >= graphs.num_features:
+    if not num_nodes:
+        return True
+    if int(degree.max()) >= graphs.num_features:
         return False
     at_degree = graphs.x.gather(1, degree.unsqueeze(-1))
     return bool((at_degree == 1).all()) and int(graphs.x.count_nonzero()) == num_nodes

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from lcpool.data.builtin import builtin
 from lcpool.data.cache import read_cached, user_cache
@@ -28,7 +28,7 @@ def load_dataset(
 
     Args:
         name_or_path: the name of a TU dataset, the path of its zip or folder, ``"builtin"`` for
-            the built-in one, a list of PyG graphs or a PyG dataset. The case of a
+            the built-in one, PyG graphs in a list or a batch, or a PyG dataset. The case of a
             :func:`known name <known_datasets>` does not matter.
         root: the folder to look for names in first, and to download to. After it come the folder
             named by ``LCPOOL_DATA`` and the user's cache.
@@ -40,10 +40,20 @@ def load_dataset(
     if isinstance(name_or_path, GraphSet):
         return name_or_path
     if not isinstance(name_or_path, str | os.PathLike):
-        return GraphSet.from_graphs(name_or_path, getattr(name_or_path, "name", "graphs"))
+        name = getattr(name_or_path, "name", None)
+        usual = name if isinstance(name, str) else "graphs"
+        return GraphSet.from_graphs(single_graphs(name_or_path), usual)
     if known_name(os.fspath(name_or_path)) == BUILTIN:
         return builtin()
     return read_cached(locate(name_or_path, root))
+
+
+def single_graphs(graphs: Data | Iterable[Data]) -> list[Data]:
+    """PyG graphs one by one: a batch, or each of several, is taken apart."""
+    found: list[Data] = []
+    for item in [graphs] if isinstance(graphs, Data) else graphs:
+        found += item.to_data_list() if isinstance(item, Batch) else [item]
+    return found
 
 
 def locate(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | None) -> Path:

@@ -4,6 +4,8 @@ What is done to them, in the order of PyG's reader so that numbers compare:
 
 - Input features are the attributes, then every node label one-hot over the range from its least to
   its largest value, unused ones included. A set with neither gets its degrees one-hot.
+- Unlike there, labels whose range is wider than :data:`MAX_SPAN` are numbered by the values that
+  occur.
 - Self-loops are dropped (convolutions that want them add their own), and of several lines for one
   edge the first counts. Edges are not made undirected.
 - Class labels may be any integers; in order, they become the classes 0, 1, ….
@@ -24,7 +26,10 @@ from lcpool.data.graphset import DatasetError, GraphSet, degree_features
 from lcpool.data.source import Source
 
 # To be raised whenever the same files are read into something else: caches are then made anew.
-READER_VERSION = 1
+READER_VERSION = 2
+
+# The widest range of labels with a column for each value in it, used or not.
+MAX_SPAN = 4096
 
 # Numbers in one matrix of features, 4 GiB: wider sets exist (labels that are serial numbers), and
 # are better refused than left to eat the memory.
@@ -167,17 +172,25 @@ def _features(source: Source, unit: str, count: int) -> tuple[Array | None, tupl
 
 
 def _one_hot(labels: NumberFile, column: int) -> Array:
-    values = labels.values[:, column]
-    least = int(values.min())
-    width = int(values.max()) - least + 1
-    if len(values) * width > MAX_NUMBERS:
+    number, width = _number_labels(labels.values[:, column])
+    if len(number) * width > MAX_NUMBERS:
         raise DatasetError(
-            f"{labels.source.where(labels.kind)}: labels range over {width} values, "
-            f"too many to be one-hot features of {len(values)} rows."
+            f"{labels.source.where(labels.kind)}: labels have {width} values, "
+            f"too many to be one-hot features of {len(number)} rows."
         )
-    block = np.zeros((len(values), width), np.float32)
-    block[np.arange(len(values)), values - least] = 1
+    block = np.zeros((len(number), width), np.float32)
+    block[np.arange(len(number)), number] = 1
     return block
+
+
+def _number_labels(values: Array) -> tuple[Array, int]:
+    """The column of each label, and how many columns there are."""
+    least = int(values.min())
+    span = int(values.max()) - least + 1
+    if span <= MAX_SPAN:
+        return values - least, span
+    found, number = np.unique(values, return_inverse=True)
+    return number, len(found)
 
 
 def _pointers(graph: Array, num_graphs: int) -> torch.Tensor:

@@ -75,7 +75,7 @@ def train(
         seed: the number that all random choices derive from.
         device: where to train; a GPU if there is one.
         stack: the most runs to train as one; by default as many as fit in memory.
-        checkpoints: a folder to continue from after an interruption.
+        checkpoints: a folder to continue from after an interruption; without one, none is kept.
         root: where to look for the dataset.
         on_epoch: called after each epoch with the trainer.
 

@@ -7,6 +7,7 @@ import json
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,14 +37,17 @@ class Checkpoint:
         self.written = time.monotonic()
 
     def load(self, device: torch.device) -> dict[str, Any] | None:
-        """What was saved, or None where there is nothing, or nothing whole."""
-        if self.path is None:
+        """What was saved, or None where there is nothing or, with a warning, nothing whole."""
+        if self.path is None or not self.path.exists():
             return None
         try:
             state = read_whole(self.path, device)
-        except (OSError, ValueError):  # The training starts over.
+        except (OSError, ValueError):
+            state = None
+        if not (isinstance(state, dict) and "runs" in state):
+            warnings.warn(f"the checkpoint {self.path} is damaged: starting over", stacklevel=2)
             return None
-        return state if isinstance(state, dict) and "runs" in state else None
+        return state
 
     def save(self, state: Callable[[], dict[str, Any]], now: bool = False) -> None:
         """Write ``state()`` if the last writing is long ago, or ``now``."""

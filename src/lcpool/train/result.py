@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from lcpool.data import GraphSet
 from lcpool.data.degrees import features_are_degrees, with_degrees
 from lcpool.data.files import read_whole, write_atomically
+from lcpool.data.load import single_graphs
 from lcpool.models import Architecture, Backbone
 from lcpool.train.loop import EVAL_BATCH, Run
 from lcpool.train.protocol import RULES, Protocol
@@ -42,6 +43,12 @@ class Model:
     dataset: str
     degrees: bool = False
 
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.dataset!r}, {_in_words(self.network.architecture)}, "
+            f"{self.num_features} features, {len(self.classes)} classes)"
+        )
+
     @property
     def num_features(self) -> int:
         """Features of a node that the network takes."""
@@ -56,27 +63,54 @@ class Model:
         return cls(network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs))
 
     def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
-        """The predicted label of each graph, in the labels of the training data."""
+        """The predicted label of each graph, in the labels of the training data.
+
+        Raises:
+            ValueError: if the graphs' features are not of the kind the network was trained on.
+        """
         labels = torch.tensor(self.classes)
         return labels[self.probabilities(graphs).argmax(-1)]
 
     @torch.no_grad()
     def probabilities(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
         """The probability of each class for each graph, ``[graphs, classes]``, on the CPU."""
-        batchable = graphs if isinstance(graphs, GraphSet) else GraphSet.from_graphs(graphs)
-        if self.degrees and features_are_degrees(batchable):
-            batchable = with_degrees(batchable, self.num_features)
-        if batchable.num_features != self.num_features:
-            raise ValueError(
-                f"the network was trained on {self.num_features} features a node ({self.dataset}), "
-                f"but these graphs have {batchable.num_features}."
-            )
+        found = graphs if isinstance(graphs, GraphSet) else single_graphs(graphs)
+        if not len(found):
+            return torch.empty(0, len(self.classes))
         device = next(self.network.parameters()).device
-        batchable = batchable.to(device)
+        batchable = self._with_features(found).to(device)
         self.network.eval()
         parts = torch.split(torch.arange(len(batchable)), EVAL_BATCH)
         logits = [self.network(batchable.batch(part)).logits for part in parts]
         return torch.cat(logits).softmax(-1).cpu()
+
+    def _with_features(self, graphs: GraphSet | list[Data]) -> GraphSet:
+        """The graphs with features of the kind and width that the network was trained on."""
+        if not (self.degrees or isinstance(graphs, GraphSet)):
+            self._require_x(graphs)
+        columns = graphs if isinstance(graphs, GraphSet) else GraphSet.from_graphs(graphs)
+        if self.degrees:
+            # Features that are the degrees are what the graphs would be given without any.
+            if not features_are_degrees(columns):
+                raise ValueError(
+                    f"the network was trained on degrees, for want of features ({self.dataset}); "
+                    f"graph 0 has 'x', and not the degrees in it."
+                )
+            return with_degrees(columns, self.num_features)
+        if columns.num_features != self.num_features:
+            raise ValueError(
+                f"the network was trained on {self.num_features} features a node ({self.dataset}), "
+                f"but these graphs have {columns.num_features}."
+            )
+        return columns
+
+    def _require_x(self, graphs: list[Data]) -> None:
+        """Refuse graphs without features: their degrees may be as wide, and mean nothing here."""
+        for g, graph in enumerate(graphs):
+            if isinstance(graph, Data) and graph.x is None:
+                raise ValueError(
+                    f"the network was trained on features ({self.dataset}); graph {g} has no 'x'."
+                )
 
     def save(self, path: str | Path) -> None:
         """Write the network, its shape and its classes; :meth:`load` reads them back."""
@@ -144,6 +178,12 @@ class Result:
     stack: int
     best: Model | None
 
+    def __repr__(self) -> str:
+        counted = len(self.accuracies())
+        figure = f"{self.mean():.2f} ± {self.std():.2f} %" if counted else "all diverged"
+        runs = "1 run" if len(self.runs) == 1 else f"{len(self.runs)} runs"
+        return f"Result({self.dataset!r}, {_in_words(self.architecture)}, {runs}, {figure})"
+
     @property
     def model(self) -> Model:
         """The run with the best validation accuracy, ready to predict."""
@@ -181,3 +221,7 @@ class Result:
             "device": self.device,
             "stack": self.stack,
         }
+
+
+def _in_words(architecture: Architecture) -> str:
+    return f"{architecture.pool}, {architecture.backbone}, {architecture.conv}"
