@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from lcpool.data import GraphBatch, GraphSet
 from lcpool.models.pooling import PoolingOptions, make_pooling, pooling_name
 from lcpool.nn.conv import FastGCNConv, FastGraphConv, convolve
-from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
 from lcpool.ops.segment import readout
 from lcpool.ops.topk import share
@@ -140,9 +139,10 @@ def pooled(pool: nn.Module, graph: Graph) -> tuple[Graph, Tensor | None]:
         return out.graph, out.graph_loss
     # PyG's poolings, and users' own, give at least these four.
     out = pool(graph.x, graph.edge_index, graph.edge_attr, graph.batch)
-    x, edge_index, weight, batch = out[:4]
-    edges = Edges(edge_index, x.size(0))
-    after = Graph(x, edges, weight, batch, graph.batch_size, checks=graph.checks)
+    after = Graph.of(*out[:4])  # They may name nodes that are not there.
+    if after.batch_size > graph.batch_size:
+        raise ValueError(f"{pool} made {after.batch_size} graphs of {graph.batch_size}.")
+    after = replace(after, batch_size=graph.batch_size, checks=graph.checks)
     return after, getattr(out, "graph_loss", None)
 
 

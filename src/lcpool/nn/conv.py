@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 from torch_geometric import nn as pyg
 
+from lcpool.ops.checks import check_edge_index
 from lcpool.ops.edges import Edges
+from lcpool.ops.graph import edge_weight as one_weight
 from lcpool.ops.message import gcn_sum, neighbour_sum
 
 
@@ -26,10 +28,7 @@ def convolve(
 ) -> Tensor:
     """``conv`` on ``edges``; the layers of this module make use of what is known of them."""
     weights = () if edge_weight is None else (edge_weight,)
-    if getattr(conv, "usual", False):
-        out: Tensor = conv.on(x, edges, *weights)  # type: ignore[attr-defined]
-    else:
-        out = conv(x, edges.index, *weights)
+    out: Tensor = conv(x, edges if getattr(conv, "usual", False) else edges.index, *weights)
     return out
 
 
@@ -45,17 +44,19 @@ class FastGCNConv(pyg.GCNConv):  # type: ignore[misc]
     def usual(self) -> bool:
         """Whether no option was set that :meth:`on` does not know."""
         loops = self.normalize and self.add_self_loops and not self.improved
-        return loops and not self.cached and self.flow == "source_to_target"
+        return loops and not self.cached and is_unwatched(self)
 
     def forward(self, x: Any, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """Convolve."""
+        """Convolve; ``edge_index`` may be :class:`Edges`, of which something is known."""
+        if isinstance(edge_index, Edges):
+            return self.on(x, edge_index, edge_weight)
         if self.usual and is_plain(x, edge_index):
-            return self.on(x, Edges(edge_index, x.size(0)), edge_weight)
+            return self.on(x, checked(edge_index, x), one_weight(edge_weight, x.dtype))
         out: Tensor = super().forward(x, edge_index, edge_weight)
         return out
 
-    def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None = None) -> Tensor:
-        """Convolve on edges of which something is known."""
+    def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
+        """The layer itself."""
         x = self.lin(x)
         if edge_weight is None:
             out = gcn_sum(x, edges)
@@ -72,26 +73,28 @@ class FastGraphConv(pyg.GraphConv):  # type: ignore[misc]
     @property
     def usual(self) -> bool:
         """Whether no option was set that :meth:`on` does not know."""
-        return bool(self.aggr == "add" and self.flow == "source_to_target")
+        return self.aggr == "add" and is_unwatched(self)
 
     def forward(
         self, x: Any, edge_index: Any, edge_weight: Tensor | None = None, size: Any = None
     ) -> Tensor:
-        """Convolve."""
+        """Convolve; ``edge_index`` may be :class:`Edges`, of which something is known."""
+        if isinstance(edge_index, Edges):
+            return self.on(x, edge_index, edge_weight)
         if self.usual and is_plain(x, edge_index):
-            return self.on(x, Edges(edge_index, x.size(0)), edge_weight)
+            return self.on(x, checked(edge_index, x), one_weight(edge_weight, x.dtype))
         out: Tensor = super().forward(x, edge_index, edge_weight, size)
         return out
 
-    def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None = None) -> Tensor:
-        """Convolve on edges of which something is known."""
+    def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
+        """The layer itself."""
         if edge_weight is None:
             total = neighbour_sum(x, edges)
         elif edges.complete is not None:
             total = aggregate(edge_weight.view(-1, edges.complete, edges.complete), x)
         else:
             source, target = edges.index
-            rows = x.index_select(0, source) * edge_weight.unsqueeze(-1)
+            rows = x.index_select(0, source) * edge_weight.to(x.dtype).unsqueeze(-1)
             total = torch.zeros_like(x).index_add(0, target, rows)
         out: Tensor = self.lin_rel(total) + self.lin_root(x)
         return out
@@ -99,13 +102,29 @@ class FastGraphConv(pyg.GraphConv):  # type: ignore[misc]
 
 def is_plain(x: Any, edge_index: Any) -> bool:
     """Whether there is one matrix of features, and edges as PyG writes them."""
-    return type(x) is Tensor and type(edge_index) is Tensor and edge_index.layout == torch.strided
+    if type(x) is not Tensor or type(edge_index) is not Tensor:
+        return False
+    return x.dim() == 2 and edge_index.layout == torch.strided
+
+
+def is_unwatched(conv: pyg.MessagePassing) -> bool:
+    """Whether nobody looks at the messages: an explainer, or hooks on parts of PyG's layers."""
+    steps = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
+    kinds = ("_forward_pre_hooks", "_forward_hooks")
+    hooked = any(getattr(conv, f"_{step}{kind}") for step in steps for kind in kinds)
+    return conv.flow == "source_to_target" and not conv.explain and not hooked
+
+
+def checked(edge_index: Tensor, x: Tensor) -> Edges:
+    """The edges, once it is known that they are between rows of ``x``."""
+    return Edges(check_edge_index(edge_index, x.size(0), None, like=x), x.size(0))
 
 
 def gcn_sparse(x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
     """D^(-1/2) (A + I) D^(-1/2) X, where I stands for the self-loops that A has not."""
     source, target = edge_index
     loop = source == target
+    edge_weight = edge_weight.to(x.dtype)
     weight = edge_weight.masked_fill(loop, 0.0)
     # Edges that are no loops write to a row past the last.
     place = source.masked_fill(~loop, x.size(0))

@@ -95,23 +95,23 @@ def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks |
     """``index`` with the promise that it is safe to gather with: every value in ``[0, size)``.
 
     On a GPU, where the verdict is still pending, stray values are clamped into the range for now.
-    Without ``checks``, because no size will be read that a verdict could travel with, a GPU is left
-    to its own assertions.
+    Without ``checks``, because no size will be read that a verdict could travel with, a GPU asserts
+    it by itself.
     """
     if index.numel() == 0:
         return index
     if size == 0:
         raise ValueError(f"'{name}' refers to {unit}s, but there are none.")
-    if checks is None:
-        if index.device.type != "cpu":
-            return index
-        checks = Checks()
     low, high = index.aminmax()
+    ok = (low >= 0) & (high < size)
+    if checks is None and index.device.type != "cpu":
+        torch._assert_async(ok)
+        return index
 
     def message() -> str:
         return f"'{name}' spans [{low}, {high}], but {size} {unit}s have indices 0 to {size - 1}."
 
-    checks.require((low >= 0) & (high < size), message)
+    (checks or Checks()).require(ok, message)
     return index if index.device.type == "cpu" else index.clamp(0, size - 1)
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from lcpool.ops import message
 from lcpool.ops.assignment import check_rows
 from lcpool.ops.graph import Graph
 
@@ -86,9 +87,10 @@ class DenseAssignment:
 
 def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     """AS: for each node the sum of S over the targets of its edges."""
+    if weight is None:
+        return message.neighbour_sum(S, graph.edges.reversed)
     source, target = graph.edge_index
-    rows = S.index_select(0, target)
-    rows = rows if weight is None else rows * weight.to(rows.dtype).unsqueeze(-1)
+    rows = S.index_select(0, target) * weight.to(S.dtype).unsqueeze(-1)
     return torch.zeros_like(S).index_add(0, source, rows)
 
 

@@ -55,11 +55,11 @@ class Edges:
             return self.out
         return Neighbours.of(self.index[1], self.index[0], self.num_nodes)
 
-    @cached_property
+    @property
     def reversed(self) -> Edges:
-        """Aᵀ, which shares the rows that have been made."""
+        """Aᵀ, with the rows of A. Not kept: two that hold each other would outlive their use."""
         if self.symmetric:
             return self
         edges = Edges(self.index.flip(0), self.num_nodes)
-        edges.__dict__.update(out=self.into, into=self.out, reversed=self)
+        edges.__dict__.update(out=self.into, into=self.out)
         return edges

@@ -35,6 +35,15 @@ class Graph:
     sizes: Sizes | None = None
     checks: Checks = field(default_factory=Checks)
 
+    def __post_init__(self) -> None:
+        # Kernels trust these numbers with memory.
+        sizes = self.x.size(0) if self.sizes is None else self.sizes.total
+        if not self.x.size(0) == self.edges.num_nodes == sizes:
+            raise ValueError(
+                f"a graph of {self.x.size(0)} rows of features cannot have edges between "
+                f"{self.edges.num_nodes} nodes and parts of {sizes}."
+            )
+
     @classmethod
     def of(
         cls,

@@ -7,6 +7,7 @@ with the same results.
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from types import ModuleType
 
 from torch import Tensor
@@ -20,18 +21,17 @@ def kernels(like: Tensor) -> ModuleType | None:
 @cache
 def cpu_kernels() -> ModuleType | None:
     """The numba kernels, or None where numba is not installed."""
-    try:
-        from lcpool.ops import cpu
-    except ImportError:
-        return None
-    return cpu
+    return _module("lcpool.ops.cpu")
 
 
 @cache
 def gpu_kernels() -> ModuleType | None:
     """The Triton kernels, or None where Triton is not installed."""
+    return _module("lcpool.ops.gpu")
+
+
+def _module(name: str) -> ModuleType | None:
     try:
-        from lcpool.ops import gpu
+        return import_module(name)
     except ImportError:
         return None
-    return gpu

@@ -95,12 +95,14 @@ class DifferenceSum(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         """Where z_i > y_k, the gradient of i flows to z_i and, negative, to y_k."""
         (z, y), edges = ctx.saved_tensors, ctx.edges
         if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
+            wanted = [v for v, w in zip((z, y), ctx.needs_input_grad, strict=False) if w]
             total = plain_difference_sum(z, y, edges)
-            grad_z, grad_y = torch.autograd.grad(total, (z, y), grad, create_graph=True)
+            found = iter(torch.autograd.grad(total, wanted, grad, create_graph=True))
+            grad_z, grad_y = (next(found) if w else None for w in ctx.needs_input_grad[:2])
             return grad_z, grad_y, None, None
         into, out = edges.into, edges.out
         grad_z, grad_y = ctx.compiled.difference_sum_backward(

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch_geometric.utils import softmax
 
 from lcpool.ops.graph import Graph
@@ -77,8 +76,14 @@ class Readout(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         """1/n of the mean's gradient to all, the maximum's to those who share it."""
+        if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
+            x, ptr, out, ties = ctx.saved_tensors
+            count, batch = ptr.diff(), torch.repeat_interleave(ptr.diff())
+            of_mean, of_most = grad.chunk(2, dim=-1)
+            is_most = x == out.chunk(2, dim=-1)[1][batch]
+            shared = torch.where(is_most, (of_most / ties)[batch], 0.0)
+            return (of_mean / count.clamp(min=1).unsqueeze(-1))[batch] + shared, None, None
         grad_x: Tensor = ctx.compiled.readout_backward(grad.contiguous(), *ctx.saved_tensors)
         return grad_x, None, None

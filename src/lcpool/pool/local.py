@@ -62,6 +62,11 @@ class SelectionPooling(nn.Module):
         for part in self.children():
             reset(part)
 
+    @property
+    def keeps_planned(self) -> bool:
+        """Whether the numbers of kept nodes are known beforehand: ⌈ratio · n⌉ of each graph."""
+        return self.min_score is None and type(self).select is SelectionPooling.select
+
     def prepare(self, graph: Graph) -> Graph:
         """The graph to pool: the input, unless an operator is defined on something else."""
         return graph
@@ -123,7 +128,7 @@ class SelectionPooling(nn.Module):
         X = X[perm] * h.unsqueeze(-1)
         X = X if self.multiplier == 1 else X * self.multiplier
         edges, attr, assignment = self.connect(graph, perm, plan, S)
-        sizes = None if plan is None else plan.kept
+        sizes = plan.kept if plan is not None and self.keeps_planned else None
         pooled = Graph(X, edges, attr, batch, graph.batch_size, sizes, graph.checks)
         return Pooled.of(pooled, perm, h, _assignment=assignment)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
 
 
@@ -80,7 +82,14 @@ class Pooled(_Items):
 
     def _replace(self, **items: Any) -> Pooled:
         """The same output with other items."""
-        return Pooled(**{**self._asdict(), **items}, **self.__dict__)
+        new = Pooled(**{**self._asdict(), **items}, **self.__dict__)
+        known = self.__dict__.get("graph")
+        if known is None:
+            return new
+        if not {"edge_index", "batch"}.isdisjoint(items):  # Nothing is known of these.
+            known = replace(known, edges=Edges(new.edge_index, new.x.size(0)), sizes=None)
+        new.graph = replace(known, x=new.x, edge_attr=new.edge_attr, batch=new.batch)
+        return new
 
     def lift(self, x: Tensor | None = None) -> Tensor:
         """Bring features of the pooled nodes back to the input nodes: S'X'.

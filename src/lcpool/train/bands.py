@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from lcpool.train.rows import Rows
 
@@ -47,6 +48,7 @@ class BandedLinear(torch.autograd.Function):
         return from_bands(out, rows)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
         """Places that hold no row of their own get no gradient."""
         (bands, weight), rows = ctx.saved_tensors, ctx.rows
@@ -85,6 +87,7 @@ class BandedBatchNorm(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         """Dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂))."""
         (normal, scale, weight), rows = ctx.saved_tensors, ctx.rows
@@ -107,6 +110,7 @@ class Spread(torch.autograd.Function):
         return values.index_select(0, rows.run)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         """The sum over the rows of each run."""
         return zeros_around(grad, ctx.rows).sum(1), None

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+import lcpool
 from lcpool.data.files import read_whole, write_atomically
 
 # Seconds between two writings. Finished epochs since the last are trained again, with the same
@@ -31,7 +32,11 @@ class Checkpoint:
     """
 
     def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
-        text = json.dumps(identity, sort_keys=True, default=int)  # numpy's integers too
+        # Another version may compute something else: its training is another one.
+        made_by = {"lcpool": lcpool.__version__, "torch": torch.__version__}
+        text = json.dumps(
+            {**identity, **made_by}, sort_keys=True, default=int
+        )  # numpy's integers too
         name = f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.ckpt"
         self.path = None if folder is None else Path(folder) / name
         self.written = time.monotonic()

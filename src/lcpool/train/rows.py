@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lcpool.models import Backbone
+from lcpool.ops.sizes import send
 from lcpool.ops.topk import keep_counts
 from lcpool.pool.dense import DenseAssignmentPooling
 from lcpool.pool.local import SelectionPooling
@@ -58,9 +59,7 @@ class Rows:
         counts = torch.tensor(self.counts)
         first = counts.cumsum(0) - counts
         table = torch.stack([counts, first, torch.arange(len(counts)) * self.longest - first])
-        if self.device.type == "cuda":  # Only from pinned memory does a copy not hold up the host.
-            table = table.pin_memory()
-        return table.to(self.device, non_blocking=True)
+        return send(table, self.device)
 
     @property
     def sizes(self) -> Tensor:
@@ -132,7 +131,7 @@ def pooled_counts(pool: nn.Module, counts: Tensor) -> Tensor:
 def counts_are_known(pool: nn.Module) -> bool:
     """Whether :func:`pooled_counts` can tell: not for a threshold, nor for unknown poolings."""
     if isinstance(pool, SelectionPooling):
-        return pool.min_score is None
+        return pool.keeps_planned
     return isinstance(pool, DenseAssignmentPooling | nn.Identity)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from lcpool.train.rows import Rows
 
@@ -33,18 +34,20 @@ class RunwiseLinear(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
         """Two products a run."""
         (x, weight), rows = ctx.saved_tensors, ctx.rows
         grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         grad_weight = torch.empty_like(weight)
         grad_bias = weight.new_empty(weight.shape[:2]) if ctx.needs_input_grad[2] else None
+        places = None if grad_x is None else rows.parts(grad_x)
         for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
             torch.mm(of_run.t(), part, out=grad_weight[r])
             if grad_bias is not None:
                 torch.sum(of_run, 0, out=grad_bias[r])
-            if grad_x is not None:
-                torch.mm(of_run, weight[r], out=rows.parts(grad_x)[r])
+            if places is not None:
+                torch.mm(of_run, weight[r], out=places[r])
         return grad_x, grad_weight, grad_bias, None
 
 
@@ -73,6 +76,7 @@ class RunwiseBatchNorm(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         """The gradients of each run by itself."""
         (x, weight, means, scales), rows = ctx.saved_tensors, ctx.rows

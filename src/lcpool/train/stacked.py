@@ -3,7 +3,8 @@
 :func:`stack` takes networks of one architecture and replaces the few kinds of layers that hold
 parameters. All others (aggregation, top-k, connect, readout) work on a disjoint union of graphs and
 need not know of runs. On a CPU a stacked layer calls, run by run, the very function the plain layer
-calls; on a GPU the runs are bands of one batched product.
+calls; on a GPU one kernel works on all runs (in float64, or without Triton, the runs are bands of
+one batched product).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class StackedLinear(Stacked):
     def forward(self, x: Tensor) -> Tensor:
         """Transform every row with the parameters of its run."""
         rows, bias = self.rows, getattr(self, "bias", None)
-        linear = fastest(x, rows, RunwiseLinear, BandedLinear)
+        linear = fastest(x, rows, RunwiseLinear, BandedLinear, "TritonLinear")
         out: Tensor = linear.apply(x, self.weight, bias, rows)
         return out
 
@@ -127,7 +128,7 @@ class StackedBatchNorm(Stacked):
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
             return x * per_row(scale, rows) + per_row(shift, rows)
-        norm = fastest(x, rows, RunwiseBatchNorm, BandedBatchNorm)
+        norm = fastest(x, rows, RunwiseBatchNorm, BandedBatchNorm, "TritonBatchNorm")
         normal: Tensor = norm.apply(
             x, self.weight, self.bias, running, rows, self.eps, self.momentum
         )
@@ -167,11 +168,6 @@ class BiasAfter(nn.Module):
         out: Tensor = self.added(self.conv(*args))
         return out
 
-    def on(self, *args: Any) -> Tensor:
-        """The same on edges of which something is known."""
-        out: Tensor = self.added(self.conv.on(*args))  # type: ignore[operator]
-        return out
-
 
 KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
     nn.Linear: StackedLinear,
@@ -193,11 +189,11 @@ def gpu_kernels() -> ModuleType | None:
     return gpu
 
 
-def fastest(x: Tensor, rows: Rows, runwise: type, banded: type) -> Any:
+def fastest(x: Tensor, rows: Rows, runwise: type, banded: type, kernel: str) -> Any:
     """The way to compute a layer of several runs here: a kernel, in bands, or run by run."""
     kernels = gpu_kernels() if x.is_cuda and x.dtype == torch.float32 else None
     if kernels is not None:
-        return getattr(kernels, banded.__name__.replace("Banded", "Triton"))
+        return getattr(kernels, kernel)
     return banded if rows.banded else runwise
 
 

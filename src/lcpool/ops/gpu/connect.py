@@ -105,14 +105,17 @@ def bit_of(new_id, zero, word):
 def hop(ptr, node, batch, words, first, row, onto, reach, WORDS: tl.constexpr):
     """AS': the union over the targets of a node's edges."""
     i = tl.program_id(0).to(tl.int64)
-    begin, length = tl.load(row + i), tl.load(words + tl.load(batch + i))
+    g = tl.load(batch + i)
+    begin, length = tl.load(row + i), tl.load(words + g)
     start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
     for block in range(0, length, WORDS):
         word = block + tl.arange(0, WORDS)
         bits = tl.zeros((WORDS,), tl.int32)
         for e in range(start, stop):
-            there = tl.load(row + tl.load(node + e))
-            bits |= tl.load(onto + there + word, word < length, 0)
+            k = tl.load(node + e)
+            # An edge that leaves its graph leads to a row of another length.
+            here = (word < length) & (tl.load(batch + k) == g)
+            bits |= tl.load(onto + tl.load(row + k) + word, here, 0)
         tl.store(reach + begin + word, bits, word < length)
 
 
@@ -132,8 +135,9 @@ def gather(
         word = block + tl.arange(0, WORDS)
         bits = tl.load(reach + begin + word, word < length, 0)
         for e in range(start, stop):
-            there = tl.load(row + tl.load(node + e))
-            bits |= tl.load(reach + there + word, word < length, 0)
+            k = tl.load(node + e)
+            here = (word < length) & (tl.load(batch + k) == g)
+            bits |= tl.load(reach + tl.load(row + k) + word, here, 0)
         if not SELF_LOOPS:
             bits &= ~bit_of(p, tl.load(first + g), word)
         tl.store(found + begin + word, bits, word < length)

@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from lcpool.train.rows import Rows
 
@@ -93,6 +94,7 @@ class TritonLinear(torch.autograd.Function):
         return product(x, weight, bias, rows, weight.size(1), (weight.size(2), 1))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
         """One kernel for x, one for W and b."""
         (x, weight), rows, grad = ctx.saved_tensors, ctx.rows, grad.contiguous()

@@ -13,6 +13,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from lcpool.train.rows import Rows
 
@@ -124,6 +125,7 @@ class TritonBatchNorm(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of the rows, of w and of b."""
         x, weight, mean, scale = ctx.saved_tensors
