@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lcpool.version import __version__
+
 if TYPE_CHECKING:
     from lcpool.nn import LCSMP, ClusterAttention, ConvScore, ProjectionScore, Score
     from lcpool.ops import Assignment, assignment_connect, cluster_connect
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
         TopKPooling,
     )
     from lcpool.sweep import compare
-
-__version__ = "0.1.0"
 
 __all__ = [
     "LCSMP",
@@ -39,6 +39,7 @@ __all__ = [
     "SAGPooling",
     "Score",
     "TopKPooling",
+    "__version__",
     "assignment_connect",
     "cluster_connect",
     "compare",

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from lcpool.data import GraphSet, builtin
 from lcpool.models import POOLINGS, Architecture, Backbone, Output
+from lcpool.ops.edges import Edges
 from lcpool.ops.sizes import Sizes
 from lcpool.train import RULES, Protocol, Run, Trainer, train_runs
 from lcpool.train.api import train_to_the_end
@@ -299,7 +300,9 @@ def test_the_loss_of_a_run_is_the_mean_over_its_own_graphs():
 def test_empty_graphs_do_not_thin_out_auxiliary_losses():
     batch = GRAPHS.batch(torch.arange(4))
     sizes = Sizes.of(torch.tensor([0, 3, 0, 0]), torch.device("cpu"))
-    batch = batch._replace(graph=replace(batch.graph, sizes=sizes), y=torch.zeros(4).long())
+    edges = Edges(torch.empty(2, 0, dtype=torch.long), 3)
+    graph = replace(batch.graph, x=batch.x[:3], edges=edges, batch=sizes.batch, sizes=sizes)
+    batch = batch._replace(graph=graph, y=torch.zeros(4).long())
     logits = torch.tensor([[100.0, 0.0]] * 4)  # cross entropy 0
     losses = run_losses(Output(logits, torch.tensor([0.0, 2.0, 0.0, 0.0])), batch, 2)
     assert losses.tolist() == [2.0, 0.0]

@@ -119,7 +119,7 @@ class Cell:
         )
 
     def __str__(self) -> str:
-        return " ".join((*self.names, self.protocol.split, self.settings)).rstrip()
+        return " ".join((*self.names, self.protocol.split))
 
 
 def config_text(architecture: Architecture, protocol: Protocol) -> str:
@@ -151,8 +151,7 @@ class Job:
 
     def __str__(self) -> str:
         splits = "+".join(cell.protocol.split for cell in self.cells)
-        first = self.cells[0]
-        return " ".join((*first.names, splits, first.settings)).rstrip()
+        return " ".join((*self.cells[0].names, splits))
 
 
 @dataclass(frozen=True)

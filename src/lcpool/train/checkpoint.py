@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-import lcpool
 from lcpool.data.files import read_whole, write_atomically
+from lcpool.version import __version__
 
 # Seconds between two writings. Finished epochs since the last are trained again, with the same
 # result: every random choice derives from the seed, the run and the epoch.
@@ -33,10 +33,8 @@ class Checkpoint:
 
     def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
         # Another version may compute something else: its training is another one.
-        made_by = {"lcpool": lcpool.__version__, "torch": torch.__version__}
-        text = json.dumps(
-            {**identity, **made_by}, sort_keys=True, default=int
-        )  # numpy's integers too
+        known = {**identity, "lcpool": __version__, "torch": torch.__version__}
+        text = json.dumps(known, sort_keys=True, default=int)  # numpy's integers too
         name = f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.ckpt"
         self.path = None if folder is None else Path(folder) / name
         self.written = time.monotonic()

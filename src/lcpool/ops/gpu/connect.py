@@ -114,7 +114,7 @@ def hop(ptr, node, batch, words, first, row, onto, reach, WORDS: tl.constexpr):
         for e in range(start, stop):
             k = tl.load(node + e)
             # An edge that leaves its graph leads to a row of another length.
-            here = (word < length) & (tl.load(batch + k) == g)
+            here = word < tl.where(tl.load(batch + k) == g, length, 0)
             bits |= tl.load(onto + tl.load(row + k) + word, here, 0)
         tl.store(reach + begin + word, bits, word < length)
 
@@ -136,7 +136,7 @@ def gather(
         bits = tl.load(reach + begin + word, word < length, 0)
         for e in range(start, stop):
             k = tl.load(node + e)
-            here = (word < length) & (tl.load(batch + k) == g)
+            here = word < tl.where(tl.load(batch + k) == g, length, 0)
             bits |= tl.load(reach + tl.load(row + k) + word, here, 0)
         if not SELF_LOOPS:
             bits &= ~bit_of(p, tl.load(first + g), word)
