@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import pytest
 import torch
 from graphs import Example, dense, graphs
@@ -97,3 +100,20 @@ def test_odd_shapes(name, nodes, width):
     assert out.shape == x[0].grad.shape == (nodes, width)
     if name != "gcn_sum":
         assert not out.any()
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_edges_do_not_outlive_their_use(name, symmetric):
+    """Not even until the garbage collector runs: a training step would hold several at a time."""
+    function, _, count = FORMULAS[name]
+    edges = Edges(torch.tensor([[0, 1], [1, 0]]), 2, symmetric)
+    inputs = [torch.randn(2, 3, requires_grad=True) for _ in range(count)]
+    gc.disable()
+    try:
+        function(*inputs, edges).sum().backward()
+        alive = weakref.ref(edges)
+        del edges
+        assert alive() is None
+    finally:
+        gc.enable()

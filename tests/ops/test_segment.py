@@ -68,3 +68,9 @@ def test_nan_stays_in_its_graph_and_shows():
     out = readout(x, graph)
     assert out.isnan().tolist() == [[True, True], [False, False]]
     assert graph_softmax(x.view(-1), graph).isnan().tolist() == [True, True, False, False]
+
+
+def test_a_gradient_of_the_readout_gradient():
+    x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    graph = graph_of(x, [3, 0, 2])
+    assert torch.autograd.gradgradcheck(lambda v: readout(v.tanh(), graph), (x,))

@@ -1,0 +1,59 @@
+import pytest
+import torch
+import torch_geometric.nn as pyg
+
+from lcpool import SAGPooling
+from lcpool.nn.conv import FastGCNConv, FastGraphConv
+
+PAIRS = [(FastGCNConv, pyg.GCNConv), (FastGraphConv, pyg.GraphConv)]
+EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 2]])
+
+
+def pair(ours, theirs, **options):
+    torch.manual_seed(0)
+    conv, peer = ours(4, 3, **options), theirs(4, 3, **options)
+    peer.load_state_dict(conv.state_dict())
+    return conv, peer
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_several_signals_on_one_graph_as_in_pyg(ours, theirs):
+    conv, peer = pair(ours, theirs)
+    x = torch.randn(2, 3, 4)
+    torch.testing.assert_close(conv(x, EDGES), peer(x, EDGES))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_weights_of_one_column_and_of_another_type(ours, theirs):
+    conv, peer = pair(ours, theirs)
+    x, weight = torch.randn(3, 4), torch.rand(4)
+    torch.testing.assert_close(conv(x, EDGES, weight.view(-1, 1).double()), peer(x, EDGES, weight))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "options"),
+    [
+        (*PAIRS[0], {"improved": True}),
+        (*PAIRS[0], {"normalize": False}),
+        (*PAIRS[0], {"flow": "target_to_source"}),
+        (*PAIRS[1], {"aggr": "max"}),
+    ],
+)
+def test_unusual_options_are_pygs(ours, theirs, options):
+    conv, peer = pair(ours, theirs, **options)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(conv(x, EDGES), peer(x, EDGES))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_a_node_that_is_not_there_is_named(ours, theirs):
+    with pytest.raises(ValueError, match=r"'edge_index' spans \[0, 9\]"):
+        ours(4, 3)(torch.randn(3, 4), torch.tensor([[0], [9]]))
+
+
+def test_hooks_on_a_convolution_inside_of_a_pooling_fire():
+    pool, seen = SAGPooling(4), []
+    pool.score.conv.register_forward_hook(lambda *_: seen.append("forward"))
+    pool.score.conv.register_message_forward_hook(lambda *_: seen.append("message"))
+    pool(torch.randn(3, 4), EDGES)
+    assert sorted(seen) == ["forward", "message"]
