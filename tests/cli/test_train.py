@@ -351,6 +351,10 @@ def test_what_keeps_the_papers_figure_out_is_said(
 
 def test_a_run_that_diverged(result: Result, capsys: pytest.CaptureFixture[str]):
     result.runs[1].diverged = 1
+    _print_result(result)
+    assert "diverged after the epoch that counts: runs 1" in capsys.readouterr().out
+    for choice in result.runs[1].choices.values():
+        choice.epoch = 0
     result.runs[1].curves[0] = (math.nan, math.inf, 0.5)
     _print_result(result)
     assert "diverged, and not counted: runs 1" in capsys.readouterr().out

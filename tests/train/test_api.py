@@ -441,7 +441,7 @@ def test_a_training_in_which_all_runs_diverge_says_so():
 
 
 @pytest.mark.parametrize("stack", [1, 2])
-def test_a_run_that_diverged_gives_no_model(stack):
+def test_a_run_that_diverged_gives_the_network_of_the_epoch_chosen_before(stack):
     """Run 0 has the best validation accuracy, and then diverges."""
 
     def spoil(trainer):
@@ -452,8 +452,10 @@ def test_a_run_that_diverged_gives_no_model(stack):
 
     result = train(GRAPHS, "nopool", **QUICK, stack=stack, on_epoch=spoil)
     assert [run.diverged for run in result.runs] == [2, None]
-    alone = train_runs(GRAPHS, result.architecture, result.protocol, [1], torch.device("cpu"))
+    once = replace(result.protocol, max_epochs=1)
+    alone = train_runs(GRAPHS, result.architecture, once, [0], torch.device("cpu"))
     assert torch.equal(result.model.probabilities(GRAPHS), alone.model.probabilities(GRAPHS))
+    assert len(result.accuracies()) == 2
 
 
 def test_the_same_call_gives_the_same_bits_and_another_seed_others():

@@ -22,7 +22,7 @@ def result_of(*tests, diverged=()):
     """A result whose runs have these test accuracies, (by accuracy, by loss)."""
     runs = [
         Run(
-            n, choices={rule: Choice(rule, 2, 0.25, 0.75) for rule in RULES},
+            n, choices={rule: Choice(rule, n not in diverged and 2, 0.25, 0.75) for rule in RULES},
             curves=[(0.9, 0.8, 0.125), (0.7, 0.75, 0.25)],
             test={"accuracy": (a, 0.5), "loss": (b, 0.5)}, diverged=3 if n in diverged else None,
         )
@@ -82,11 +82,17 @@ def test_a_single_run_has_no_deviation():
     assert result_of((0.5, 0.5)).std() == 0.0
 
 
-def test_diverged_runs_do_not_count():
+def test_runs_that_diverged_at_once_do_not_count():
     result = result_of((0.5, 0.5), (0.0, 0.0), (0.7, 0.7), diverged=[1])
     assert result.accuracies().tolist() == pytest.approx([50.0, 70.0])
     assert result.mean() == pytest.approx(60.0)
     assert result.std("loss") == pytest.approx(statistics.stdev([50.0, 70.0]))
+
+
+def test_a_run_that_diverged_later_counts_with_the_epoch_chosen_before():
+    result = result_of((0.5, 0.5), (0.7, 0.7))
+    result.runs[1].diverged = 4
+    assert result.accuracies().tolist() == pytest.approx([50.0, 70.0])
 
 
 def test_a_result_survives_json():

@@ -240,12 +240,15 @@ def _circumstances(result: Result) -> str:
     epochs = sorted({run.epochs for run in result.runs})
     span = f"{epochs[0]} to {epochs[-1]}" if len(epochs) > 1 else f"{epochs[0]}"
     runs = "1 run" if len(result.runs) == 1 else f"{len(result.runs)} runs"
-    lost = [run.number for run in result.runs if run.diverged is not None]
+    diverged = [run for run in result.runs if run.diverged is not None]
+    lost = ", ".join(str(run.number) for run in diverged if run.lost)
+    late = ", ".join(str(run.number) for run in diverged if not run.lost)
     return (
         f"{runs} of {span} epochs in {result.seconds:.1f} s, "
         f"{result.stack} as one on {result.device}; {result.protocol.split} split, "
         f"seed {result.protocol.seed}"
-        + (f"\ndiverged, and not counted: runs {', '.join(map(str, lost))}" if lost else "")
+        + (f"\ndiverged, and not counted: runs {lost}" if lost else "")
+        + (f"\ndiverged after the epoch that counts: runs {late}" if late else "")
     )
 
 

@@ -168,7 +168,7 @@ def make_trainer(graphs: GraphSet, runs: tuple[tuple[Cell, int], ...]) -> Traine
 def figures(run: Run) -> Row:
     """What became of a run; accuracies in percent, nothing where no epoch was ever chosen."""
     by_accuracy, by_loss = run.choices["accuracy"], run.choices["loss"]
-    chosen = by_accuracy.epoch > 0
+    chosen = not run.lost
 
     def if_chosen(value: float) -> float | None:
         return value if chosen and math.isfinite(value) else None

@@ -209,13 +209,13 @@ def best_model(
 ) -> Model | None:
     """The network of the run with the best validation accuracy, at the epoch it was reached.
 
-    A run that diverged is no candidate, as it counts in no figure; None where all did.
+    A run that diverged before any epoch was chosen is no candidate; None where all did.
     """
     candidates = [
         (run.choices["accuracy"], trainer, position)
         for trainer in trainers
         for position, run in enumerate(trainer.runs)
-        if run.diverged is None
+        if not run.lost
     ]
     if not candidates:
         return None

@@ -69,6 +69,11 @@ class Run:
             },
         }
 
+    @property
+    def lost(self) -> bool:
+        """Whether it diverged before any epoch was chosen; otherwise the chosen one counts."""
+        return self.diverged is not None and self.choices["accuracy"].epoch == 0
+
     def ended(self, protocol: Protocol) -> bool:
         """Whether there is nothing more to train."""
         if self.diverged is not None or self.epochs >= protocol.max_epochs:

@@ -195,8 +195,8 @@ class Result:
         return self.best
 
     def accuracies(self, rule: str = "accuracy") -> Tensor:
-        """Test accuracies in percent, of the runs that did not diverge."""
-        found = [100 * run.test[rule][0] for run in self.runs if run.diverged is None]
+        """Test accuracies in percent, of all runs but those that diverged at once."""
+        found = [100 * run.test[rule][0] for run in self.runs if not run.lost]
         return torch.tensor(found, dtype=torch.float64)
 
     def mean(self, rule: str = "accuracy") -> float:
