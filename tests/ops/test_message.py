@@ -117,3 +117,23 @@ def test_edges_do_not_outlive_their_use(name, symmetric):
         assert alive() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("backend", ["numba"], indirect=True)
+@pytest.mark.parametrize("name", FORMULAS)
+def test_threads_do_not_change_a_bit(name, backend, monkeypatch):
+    from lcpool.ops.cpu import message
+
+    function, _, count = FORMULAS[name]
+    generator = torch.Generator().manual_seed(0)
+    edges = Edges(torch.randint(0, 50, (2, 300), generator=generator), 50)
+    inputs = [torch.randn(50, 7, generator=generator, requires_grad=True) for _ in range(count)]
+
+    def results():
+        out = function(*inputs, edges)
+        return out, *torch.autograd.grad(out.square().sum(), inputs)
+
+    alone = results()
+    monkeypatch.setattr(message, "LEAST", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    assert all(torch.equal(a, b) for a, b in zip(results(), alone, strict=True))

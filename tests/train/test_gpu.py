@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lcpool.train.rows import Rows
+from lcpool.train.rows import Rows, Running
 
 pytest.importorskip("triton")
 if torch.cuda.is_available():
@@ -37,7 +37,7 @@ def test_normalisation_of_runs_equals_batch_norm_of_each(dtype, tolerance):
     shape = (3, 20)
     ours, plain = leaves(dtype, (203, 20), shape, shape)
     running = [[torch.zeros(shape, dtype=dtype), torch.ones(shape, dtype=dtype)] for _ in range(2)]
-    out = TritonBatchNorm.apply(*ours, tuple(running[0]), ROWS, 1e-5, 0.1)
+    out = TritonBatchNorm.apply(*ours, Running(*running[0], 0.1, 1e-5), ROWS)
     x, w, b = plain
     parts = zip(x.split(ROWS.counts), *running[1], w, b, strict=True)
     expected = torch.cat([F.batch_norm(*values, True, 0.1, 1e-5) for values in parts])

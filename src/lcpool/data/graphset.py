@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import cumsum
 
 from lcpool.ops.checks import Trust
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
-from lcpool.ops.sizes import Sizes, owners, pointers, send
+from lcpool.ops.sizes import Sizes, owners, send
 
 # Nodes with more neighbours than this share the last degree feature: hubs of social networks have
 # thousands, and a column for each would hold almost nothing.
@@ -84,7 +85,8 @@ class Spans(NamedTuple):
     @property
     def ptr(self) -> Tensor:
         """Where each graph would begin if these were all, and the end of the last."""
-        return pointers(self.counts)
+        ptr: Tensor = cumsum(self.counts)
+        return ptr
 
     @property
     def shift(self) -> Tensor:
@@ -142,7 +144,7 @@ class GraphSet:
         x = degree_features(edges, int(node_counts.sum())) if x is None else x
         y, classes = _gather_classes(name, rows)
         edge_attr = _gather(name, rows, "edge_attr", edge_counts)
-        return cls(name, x, edges, pointers(node_counts), pointers(edge_counts), y, classes,
+        return cls(name, x, edges, cumsum(node_counts), cumsum(edge_counts), y, classes,
                    edge_attr)  # fmt: skip
 
     def __len__(self) -> int:
@@ -245,8 +247,8 @@ class GraphSet:
             self,
             x=part.x,
             edge_index=part.edge_index,
-            node_ptr=pointers(part.node_counts).to(self.x.device),
-            edge_ptr=pointers(self.edge_counts[index]).to(self.x.device),
+            node_ptr=cumsum(part.node_counts).to(self.x.device),
+            edge_ptr=cumsum(self.edge_counts[index]).to(self.x.device),
             y=part.y,
             edge_attr=part.edge_attr,
         )

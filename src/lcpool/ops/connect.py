@@ -23,7 +23,6 @@ from lcpool.ops.graph import check_edge_attr
 from lcpool.ops.graph import edge_weight as one_weight_an_edge
 from lcpool.ops.kernels import kernels
 from lcpool.ops.product import Entries, Rows, TripleProduct
-from lcpool.ops.sizes import Sizes
 from lcpool.ops.topk import KeepPlan
 
 # Beyond this many edges (4 GiB of indices) a pooled graph is taken for a mistake.
@@ -84,15 +83,14 @@ def cluster_connect(
     perm = check_range("perm", perm, num_nodes, "node", checks)
     distinct = positions(perm, num_nodes)[perm] == torch.arange(perm.numel(), device=perm.device)
     checks.require(distinct.all(), lambda: "'perm' names a node twice; keep each node once.")
-    sizes = (Sizes.of(torch.tensor([n]), perm.device) for n in (num_nodes, perm.numel()))
-    edges, batch = Edges(edge_index, num_nodes), perm.new_zeros(num_nodes)
-    return connect_clusters(edges, perm, batch, KeepPlan(*sizes), self_loops, max_edges, checks)
+    edges = Edges(edge_index, num_nodes)
+    return connect_clusters(edges, perm, None, None, self_loops, max_edges, checks)
 
 
 def connect_clusters(
     edges: Edges,
     perm: Tensor,
-    batch: Tensor,
+    batch: Tensor | None,
     plan: KeepPlan | None,
     self_loops: bool,
     max_edges: int,
@@ -100,8 +98,13 @@ def connect_clusters(
 ) -> Tensor:
     """:func:`cluster_connect` on checked input, by a compiled kernel where there is one.
 
-    A kernel may work graph by graph, if it knows how many nodes each has and keeps.
+    A kernel may work graph by graph, from the graph of each node and how many each has and keeps.
+    Where it is not known how many, all are one graph.
     """
+    if plan is None:
+        plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
+    if batch is None:
+        batch = perm.new_zeros(edges.num_nodes)
     compiled = kernels(perm)
     if compiled is not None:
         options = (self_loops, max_edges, checks)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from torch import Tensor
+
+from lcpool.ops.sizes import row_pointers
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,7 @@ class Neighbours:
         if not in_order:
             row, order = row.sort(stable=True)
             node = node[order]
-        return cls(torch.searchsorted(row, torch.arange(num_rows + 1, device=row.device)), node)
+        return cls(row_pointers(row, num_rows), node)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.checks import Checks
+from lcpool.ops.sizes import row_pointers
 
 # Meetings that one join may hold at a time. They take 16 to 40 bytes each.
 MAX_MEETINGS = 2**24
@@ -45,9 +46,8 @@ class Rows:
     def of(cls, row: Tensor, col: Tensor, value: Tensor | None, num_rows: int) -> Rows:
         """Sort the entries by row; within a row they keep their order."""
         row, order = row.sort(stable=True)
-        ptr = torch.searchsorted(row, torch.arange(num_rows + 1, device=row.device))
         value = None if value is None else value.index_select(0, order)
-        return cls(ptr, Entries(row, col[order], value))
+        return cls(row_pointers(row, num_rows), Entries(row, col[order], value))
 
     @property
     def lengths(self) -> Tensor:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import cumsum
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Sizes:
     @classmethod
     def of(cls, counts: Tensor, device: torch.device) -> Sizes:
         """Let the device know what the host knows."""
-        return cls(counts, send(pointers(counts), device))
+        return cls(counts, send(cumsum(counts), device))
 
     @cached_property
     def total(self) -> int:
@@ -37,9 +38,9 @@ class Sizes:
         return owners(self.ptr, self.total)
 
 
-def pointers(counts: Tensor) -> Tensor:
-    """Where each group begins, and the end of the last: the running sum from 0."""
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+def row_pointers(row: Tensor, num_rows: int) -> Tensor:
+    """Where each row begins among entries sorted by row, and the end of the last."""
+    return torch.searchsorted(row, torch.arange(num_rows + 1, device=row.device))
 
 
 def owners(ptr: Tensor, total: int) -> Tensor:

@@ -72,6 +72,12 @@ class KeepPlan:
     kept: Sizes
 
     @classmethod
+    def of_one(cls, num_nodes: int, num_kept: int, device: torch.device) -> KeepPlan:
+        """All nodes as one graph."""
+        sizes = (Sizes.of(torch.tensor([count]), device) for count in (num_nodes, num_kept))
+        return cls(*sizes)
+
+    @classmethod
     def of(cls, ratio: float, graph: Graph) -> KeepPlan:
         """Count kept nodes; a GPU is waited for unless the sizes of the graphs are known."""
         sizes = graph.sizes

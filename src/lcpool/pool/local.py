@@ -280,7 +280,7 @@ class LocalClusterPooling(SelectionPooling):
     ) -> tuple[Edges, Tensor | None, Assignment | Callable[[], Assignment]]:
         """A' = ones(A + AᵀA + A² + AᵀA²)(î, î)."""
         index = connect_clusters(
-            graph.edges, perm, graph.batch_vector(), plan,
+            graph.edges, perm, graph.batch, plan,
             self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
         edges = Edges(index, perm.numel(), graph.edges.symmetric, in_order=True)

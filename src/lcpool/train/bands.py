@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.train.rows import Rows
+from lcpool.train.rows import Rows, Running
 
 
 def into_bands(x: Tensor, rows: Rows) -> Tensor:
@@ -62,14 +62,7 @@ class BandedBatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        running: tuple[Tensor, Tensor],
-        rows: Rows,
-        eps: float,
-        momentum: float,
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: Rows
     ) -> Tensor:
         """Normalise, and let the running statistics take a step."""
         taken, count = rows.taken.unsqueeze(-1), rows.sizes.to(x.dtype).view(-1, 1, 1)
@@ -77,13 +70,13 @@ class BandedBatchNorm(torch.autograd.Function):
         mean = bands.sum(1, keepdim=True) / count
         bands = (bands - mean).where(taken, 0.0)
         var = (bands * bands).sum(1, keepdim=True) / count
-        scale = (var + eps).rsqrt()
+        scale = (var + running.eps).rsqrt()
         normal = bands * scale
         ctx.save_for_backward(normal, scale, weight)
         ctx.rows = rows
         out = from_bands(torch.addcmul(bias.unsqueeze(1), normal, weight.unsqueeze(1)), rows)
-        running[0].lerp_(mean.squeeze(1), momentum)
-        running[1].lerp_((var * count / (count - 1)).squeeze(1), momentum)
+        running.mean.lerp_(mean.squeeze(1), running.momentum)
+        running.var.lerp_((var * count / (count - 1)).squeeze(1), running.momentum)
         return out
 
     @staticmethod
@@ -97,7 +90,7 @@ class BandedBatchNorm(torch.autograd.Function):
         count = rows.sizes.to(grad.dtype).view(-1, 1, 1)
         inner = grad - (grad_bias + normal * grad_weight) / count
         grad_x = from_bands(inner * (scale * weight.unsqueeze(1)), rows)
-        return grad_x, grad_weight.squeeze(1), grad_bias.squeeze(1), None, None, None, None
+        return grad_x, grad_weight.squeeze(1), grad_bias.squeeze(1), None, None
 
 
 class Spread(torch.autograd.Function):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,15 @@ from lcpool.pool.dense import DenseAssignmentPooling
 from lcpool.pool.local import SelectionPooling
 
 GRAPHS = -1  # the level behind the readout
+
+
+class Running(NamedTuple):
+    """Batch norm's running statistics, ``[runs, channels]``, and how it goes about them."""
+
+    mean: Tensor
+    var: Tensor
+    momentum: float
+    eps: float
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.train.rows import Rows
+from lcpool.train.rows import Rows, Running
 
 batch_norm = torch.ops.aten.native_batch_norm
 batch_norm_backward = torch.ops.aten.native_batch_norm_backward
@@ -56,23 +56,16 @@ class RunwiseBatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        running: tuple[Tensor, Tensor],
-        rows: Rows,
-        eps: float,
-        momentum: float,
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: Rows
     ) -> Tensor:
         """Normalise each run by itself."""
         out, means, scales = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
-            own = (weight[r], bias[r], running[0][r], running[1][r])
+            own = (weight[r], bias[r], running.mean[r], running.var[r])
             saved = {"out": place, "save_mean": means[r], "save_invstd": scales[r]}
-            batch_norm.out(part, *own, True, momentum, eps, **saved)
+            batch_norm.out(part, *own, True, running.momentum, running.eps, **saved)
         ctx.save_for_backward(x, weight, means, scales)
-        ctx.rows, ctx.eps = rows, eps
+        ctx.rows, ctx.eps = rows, running.eps
         return out
 
     @staticmethod
@@ -87,4 +80,4 @@ class RunwiseBatchNorm(torch.autograd.Function):
                 of_run, part, weight[r], None, None, means[r], scales[r], True, ctx.eps,
                 [True, True, True], out0=places[r], out1=grads[1][r], out2=grads[2][r],
             )  # fmt: skip
-        return *grads, None, None, None, None
+        return *grads, None, None

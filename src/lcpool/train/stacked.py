@@ -25,7 +25,7 @@ from lcpool.data import GraphBatch
 from lcpool.models import Backbone, Output
 from lcpool.nn.leaf import Bias, Projection, project
 from lcpool.train.bands import BandedBatchNorm, BandedLinear, Spread
-from lcpool.train.rows import Levels, Rows, level_of
+from lcpool.train.rows import Levels, Rows, Running, level_of
 from lcpool.train.runwise import RunwiseBatchNorm, RunwiseLinear
 from lcpool.train.stackable import why_not_stacked
 from lcpool.train.tensors import tensors_of
@@ -120,8 +120,8 @@ class StackedBatchNorm(Stacked):
         rows = self.rows
         if self.training:
             self.num_batches_tracked.add_(1)
-        running = (self.running_mean, self.running_var)
         if not self.training and not rows.banded:
+            running = (self.running_mean, self.running_var)
             of_run = zip(rows.parts(x), *running, self.weight, self.bias, strict=True)
             return torch.cat([F.batch_norm(*values, eps=self.eps) for values in of_run])
         if not self.training:
@@ -129,9 +129,8 @@ class StackedBatchNorm(Stacked):
             shift = self.bias - self.running_mean * scale
             return x * per_row(scale, rows) + per_row(shift, rows)
         norm = fastest(x, rows, RunwiseBatchNorm, BandedBatchNorm, "TritonBatchNorm")
-        normal: Tensor = norm.apply(
-            x, self.weight, self.bias, running, rows, self.eps, self.momentum
-        )
+        statistics = Running(self.running_mean, self.running_var, self.momentum, self.eps)
+        normal: Tensor = norm.apply(x, self.weight, self.bias, statistics, rows)
         return normal
 
 

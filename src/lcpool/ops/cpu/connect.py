@@ -22,7 +22,7 @@ def connect_clusters(
     edges: Edges,
     perm: Tensor,
     batch: Tensor,
-    plan: KeepPlan | None,
+    plan: KeepPlan,
     self_loops: bool,
     max_edges: int,
     checks: Checks,

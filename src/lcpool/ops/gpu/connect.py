@@ -15,7 +15,7 @@ from torch import Tensor
 from lcpool.ops.assignment import positions
 from lcpool.ops.checks import Checks, check_max_edges
 from lcpool.ops.edges import Edges
-from lcpool.ops.sizes import Sizes, send
+from lcpool.ops.sizes import send
 from lcpool.ops.topk import KeepPlan
 
 BITS = 32
@@ -32,7 +32,7 @@ def connect_clusters(
     edges: Edges,
     perm: Tensor,
     batch: Tensor,
-    plan: KeepPlan | None,
+    plan: KeepPlan,
     self_loops: bool,
     max_edges: int,
     checks: Checks,
@@ -43,14 +43,11 @@ def connect_clusters(
         edges: A.
         perm: the kept nodes, by graph.
         batch: the graph of each node.
-        plan: how many nodes each graph has and keeps; one graph where it is not known.
+        plan: how many nodes each graph has and keeps.
         self_loops: keep the diagonal.
         max_edges: refuse more edges than this.
         checks: pending verdicts, read with the number of edges.
     """
-    if plan is None:
-        sizes = (Sizes.of(torch.tensor([n]), perm.device) for n in (edges.num_nodes, perm.numel()))
-        plan, batch = KeepPlan(*sizes), torch.zeros_like(batch)
     words = words_of(plan)
     num_words = int((words * plan.sizes.counts).sum())
     if not 0 < num_words <= MAX_WORDS:

@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.train.rows import Rows
+from lcpool.train.rows import Rows, Running
 
 ROWS, CHANNELS = 64, 16
 
@@ -102,14 +102,7 @@ class TritonBatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        running: tuple[Tensor, Tensor],
-        rows: Rows,
-        eps: float,
-        momentum: float,
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: Rows
     ) -> Tensor:
         """The normalised rows; ``running`` mean and variance take a step in place."""
         x = x.contiguous()
@@ -117,8 +110,8 @@ class TritonBatchNorm(torch.autograd.Function):
         runs, channels = weight.shape
         grid = (runs, triton.cdiv(channels, CHANNELS))
         normalize[grid](
-            x, out, rows.table, weight, bias, *running, mean, scale,
-            runs, channels, eps, momentum, ROWS, CHANNELS,
+            x, out, rows.table, weight, bias, running.mean, running.var, mean, scale,
+            runs, channels, running.eps, running.momentum, ROWS, CHANNELS,
         )  # fmt: skip
         ctx.save_for_backward(x, weight, mean, scale)
         ctx.rows = rows
@@ -136,4 +129,4 @@ class TritonBatchNorm(torch.autograd.Function):
             grad.contiguous(), x, grad_x, ctx.rows.table, weight, mean, scale, grad_w, grad_b,
             runs, channels, ROWS, CHANNELS,
         )  # fmt: skip
-        return grad_x, grad_w, grad_b, None, None, None, None
+        return grad_x, grad_w, grad_b, None, None
