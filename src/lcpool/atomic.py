@@ -1,0 +1,57 @@
+"""Files that are whole or not there, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file such that ``path`` is always the old one or the new one, never half of it.
+
+    What a writer that was killed has left beside ``path`` is removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(path)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        with part.open("xb") as file:
+            with contextlib.suppress(OSError):  # Some network file systems have no locks.
+                _lock(file)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException as error:
+        part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # A full disk does not say which file it had no room for.
+        raise
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove parts of ``path`` whose writer is dead; one that lives holds a lock."""
+    for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with contextlib.suppress(OSError):
+            with part.open("rb") as file:
+                _lock(file)
+            part.unlink()
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Lock a file until it is closed; an OSError if another process has.
+
+    Windows needs no lock: there, nobody can remove a file that is open.
+    """
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
