@@ -7,7 +7,12 @@ from lcpool.version import __version__
 
 if TYPE_CHECKING:
     from lcpool.nn import LCSMP, ClusterAttention, ConvScore, ProjectionScore, Score
-    from lcpool.ops import Assignment, assignment_connect, cluster_connect
+    from lcpool.ops import (
+        Assignment,
+        assignment_connect,
+        cluster_connect,
+        cluster_connect_blocks,
+    )
     from lcpool.pool import (
         ASAPooling,
         DenseAssignmentPooling,
@@ -42,13 +47,14 @@ __all__ = [
     "__version__",
     "assignment_connect",
     "cluster_connect",
+    "cluster_connect_blocks",
     "compare",
 ]
 
 # Where names live that are not among the poolings.
 _ROOMS = {
     "nn": ("LCSMP", "ClusterAttention", "ConvScore", "ProjectionScore", "Score"),
-    "ops": ("Assignment", "assignment_connect", "cluster_connect"),
+    "ops": ("Assignment", "assignment_connect", "cluster_connect", "cluster_connect_blocks"),
     "sweep": ("compare",),
 }
 

@@ -56,8 +56,11 @@ class Trust(Checks):
         """Nothing is required."""
 
 
-def check_index(name: str, index: Any, like: Tensor | None = None) -> Tensor:
-    """``index`` as an int64 tensor, or a ``TypeError`` that says what to pass instead."""
+def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool = True) -> Tensor:
+    """``index`` as an int64 tensor, or a ``TypeError`` that says what to pass instead.
+
+    Without ``widen``, indices of 32 bits stay so.
+    """
     if not isinstance(index, Tensor) or index.layout != torch.strided:
         kind = index.layout if isinstance(index, Tensor) else type(index).__name__
         raise TypeError(
@@ -69,7 +72,8 @@ def check_index(name: str, index: Any, like: Tensor | None = None) -> Tensor:
     if like is not None:
         check_device(name, index, like)
     # A PyG EdgeIndex is a tensor with a cache; the plain tensor inside is all we need.
-    return index.as_subclass(Tensor).long()
+    plain: Tensor = index.as_subclass(Tensor)
+    return plain.long() if widen else plain
 
 
 def check_max_edges(max_edges: int, count: int) -> None:
@@ -116,10 +120,14 @@ def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks |
 
 
 def check_edge_index(
-    edge_index: Any, num_nodes: int, checks: Checks | None, like: Tensor | None
+    edge_index: Any,
+    num_nodes: int,
+    checks: Checks | None,
+    like: Tensor | None,
+    widen: bool = True,
 ) -> Tensor:
-    """``edge_index`` as an int64 tensor ``[2, num_edges]`` with node indices in range."""
-    edges = check_index("edge_index", edge_index, like)
+    """``edge_index`` as a tensor ``[2, num_edges]`` with node indices in range."""
+    edges = check_index("edge_index", edge_index, like, widen)
     if edges.dim() != 2 or edges.size(0) != 2:
         raise ValueError(f"'edge_index' must have shape [2, num_edges], not {list(edges.shape)}.")
     return check_range("edge_index", edges, num_nodes, "node", checks)

@@ -77,14 +77,20 @@ def cluster_connect(
     """
     checks = Checks()
     edge_index = check_edge_index(edge_index, num_nodes, checks, like=None)
-    perm = check_index("perm", perm, like=edge_index)
+    perm = check_perm(perm, num_nodes, checks, like=edge_index)
+    edges = Edges(edge_index, num_nodes)
+    return connect_clusters(edges, perm, None, None, self_loops, max_edges, checks)
+
+
+def check_perm(perm: Tensor, num_nodes: int, checks: Checks, like: Tensor) -> Tensor:
+    """``perm`` as an int64 tensor that names nodes, each at most once."""
+    perm = check_index("perm", perm, like)
     if perm.dim() != 1:
         raise ValueError(f"'perm' must have one dimension, not shape {list(perm.shape)}.")
     perm = check_range("perm", perm, num_nodes, "node", checks)
     distinct = positions(perm, num_nodes)[perm] == torch.arange(perm.numel(), device=perm.device)
     checks.require(distinct.all(), lambda: "'perm' names a node twice; keep each node once.")
-    edges = Edges(edge_index, num_nodes)
-    return connect_clusters(edges, perm, None, None, self_loops, max_edges, checks)
+    return perm
 
 
 def connect_clusters(
@@ -186,15 +192,15 @@ def _connect(
     product = TripleProduct(by_cluster, A, by_node, max(S.num_clusters, 1), checks)
     if product.work > max_edges:
         with torch.no_grad():
-            count = sum(_off_diagonal(b, self_loops)[0].size(1) for b in product.blocks())
+            count = sum(off_diagonal(b, self_loops)[0].size(1) for b in product.blocks())
         check_max_edges(max_edges, count)
-    found = [_off_diagonal(block, self_loops) for block in product.blocks()]
+    found = [off_diagonal(block, self_loops) for block in product.blocks()]
     weights = [weight for _, weight in found if weight is not None]
     edges = torch.cat([edges for edges, _ in found], dim=1)
     return edges, torch.cat(weights) if weights else None
 
 
-def _off_diagonal(block: Entries, self_loops: bool) -> tuple[Tensor, Tensor | None]:
+def off_diagonal(block: Entries, self_loops: bool) -> tuple[Tensor, Tensor | None]:
     """Edges and weights of a block of A', without the diagonal unless ``self_loops``."""
     edges, weight = torch.stack([block.row, block.col]), block.value
     if self_loops:

@@ -1,10 +1,12 @@
 """CPU kernels, compiled by numba on first use and cached on disk."""
 
+from lcpool.ops.cpu.blocks import ClusterSearch
 from lcpool.ops.cpu.connect import connect_clusters
 from lcpool.ops.cpu.graph import readout, readout_backward, softmax, softmax_backward
 from lcpool.ops.cpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
 
 __all__ = [
+    "ClusterSearch",
     "aggregate",
     "connect_clusters",
     "difference_sum",

@@ -48,21 +48,25 @@ def search_clusters(
         rows = partial(search_rows, kept=kept, graph=graph, self_loops=self_loops, store=store)
         return in_parts(rows, kept.size, source.size, EDGES_PER_THREAD)
 
-    if most_edges(kept, *graph) > max_edges:
+    if most_edges(kept, graph).sum() > max_edges:
         check_max_edges(max_edges, sum(count for _, _, count in search(store=False)))
-    parts = search(store=True)
-    edges = np.empty((2, sum(count for _, _, count in parts)), dtype=np.int64)
-    row = done = 0
-    for lengths, found, count in parts:
-        write_rows(row, lengths, found, edges, done)
-        row, done = row + lengths.size, done + count
-    return torch.from_numpy(edges)
+    return stack_rows(0, search(store=True))
 
 
 @search_clusters.register_fake
 def _(edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, max_edges: int) -> Tensor:
     size = torch.library.get_ctx().new_dynamic_size()
     return edge_index.new_empty(2, size)
+
+
+def stack_rows(start: int, parts: list[Any]) -> Tensor:
+    """Rows from ``start`` on, found in parts by :func:`search_rows`, as edges."""
+    edges = np.empty((2, sum(count for _, _, count in parts)), dtype=np.int64)
+    row, done = start, 0
+    for lengths, found, count in parts:
+        write_rows(row, lengths, found, edges, done)
+        row, done = row + lengths.size, done + count
+    return torch.from_numpy(edges)
 
 
 @compiled
@@ -111,18 +115,20 @@ def prepare(source, target, kept, num_nodes):
 
 
 @compiled
-def most_edges(kept, out_ptr, out, into_ptr, into, onto_ptr, onto):
-    """A bound on the entries of S'ᵀAS': the number of ways to make one, or all pairs."""
+def most_edges(kept, graph):
+    """A bound on the entries of each row of A': the number of ways to make one, or all columns."""
+    out_ptr, out, into_ptr, into, onto_ptr, _ = graph
     ways = np.zeros(out_ptr.size - 2, np.int64)
     for n in range(ways.size):
         for e in range(out_ptr[n], out_ptr[n + 1]):
             ways[n] += onto_ptr[out[e] + 1] - onto_ptr[out[e]]
-    total = 0
+    most = np.empty(kept.size, np.int64)
     for p in range(kept.size):
-        total += ways[kept[p]]
+        total = ways[kept[p]]
         for c in range(into_ptr[p], into_ptr[p + 1]):
             total += ways[into[c]]
-    return min(total, kept.size * kept.size)
+        most[p] = min(total, kept.size)
+    return most
 
 
 @compiled
