@@ -7,7 +7,7 @@ import torch
 from graphs import dense
 from operators import ALL, DENSE, SELECTIONS, make
 
-from lcpool import cluster_connect
+from lcpool import cluster_connect, cluster_connect_blocks
 from lcpool.train.seeding import seeded
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -125,6 +125,18 @@ def test_cluster_connect_checks_on_the_device():
     assert torch.equal(
         cluster_connect(edges, perm, 120).cpu(), cluster_connect(edges.cpu(), perm.cpu(), 120)
     )
+
+
+def test_blocks_stay_on_the_device(tmp_path):
+    _, edges, _ = (t.cuda() for t in graphs())
+    perm = torch.arange(50, device="cuda")
+    with pytest.raises(ValueError, match="'edge_index' spans"):
+        cluster_connect_blocks(edges + 5, perm, 120)
+    blocks = cluster_connect_blocks(edges, perm, 120, edges_per_block=300)
+    assert len(blocks) > 3
+    whole = cluster_connect(edges, perm, 120)
+    assert torch.equal(torch.cat(list(blocks), dim=1), whole)
+    assert torch.equal(blocks.save(tmp_path / "pooled.npy").long(), whole.cpu())
 
 
 @every

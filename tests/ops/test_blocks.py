@@ -1,7 +1,6 @@
 """A' in blocks of rows."""
 
 import pickle
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -171,6 +170,7 @@ def test_an_interrupted_writing_leaves_what_was_there(tmp_path, before):
 
 def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):
     """A limit on the size of files stands in for the disk; the error comes the same way."""
+    resource = pytest.importorskip("resource", reason="no such limit on Windows")
     blocks = cluster_connect_blocks(*random_graph(3000), edges_per_block=10_000)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**18, before[1]))
@@ -240,3 +240,22 @@ def test_memory_does_not_grow_with_the_output(tmp_path: Path):
     num_edges, grown = map(int, done.stdout.split())
     assert num_edges == 4000**2
     assert grown < 24e6
+
+
+def test_blocks_on_ray(tmp_path):
+    """The example, on two workers; what a run before has finished is not found again."""
+    pytest.importorskip("ray")
+    script = Path(__file__).parents[2] / "examples/large_ray.py"
+    kept = tmp_path / "000001.npy"
+    np.save(kept, np.empty((2, 0), np.int32))
+    done = subprocess.run(
+        [sys.executable, script, "--nodes=600", f"--folder={tmp_path}", "--workers=2",
+         "--edges-per-block=10000"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    blocks = cluster_connect_blocks(*random_graph(600), edges_per_block=10_000)
+    expected = [edges.int().tolist() for edges in blocks]
+    expected[1] = [[], []]
+    assert [np.load(file).tolist() for file in sorted(tmp_path.iterdir())] == expected
+    num_edges = sum(len(row) for row, _ in expected)
+    assert f"{len(expected)} blocks, {num_edges:,} edges" in done.stdout
