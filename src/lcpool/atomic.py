@@ -31,8 +31,9 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         os.replace(part, path)
     except BaseException as error:
         part.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # A full disk does not say which file it had no room for.
+        # A full disk does not say which file it had no room for.
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)
         raise
 
 
