@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from lcpool.ops.sizes import row_pointers
@@ -43,6 +44,14 @@ class Edges:
     symmetric: bool = False
     in_order: bool = False
     complete: int | None = None
+
+    @classmethod
+    def of_rows(cls, into: Neighbours, out: Neighbours) -> Edges:
+        """The edges whose rows are known, sorted by target."""
+        target = torch.repeat_interleave(into.ptr.diff(), output_size=into.node.numel())
+        edges = cls(torch.stack([into.node, target]), into.ptr.numel() - 1)
+        edges.__dict__.update(out=out, into=into)
+        return edges
 
     @cached_property
     def out(self) -> Neighbours:

@@ -83,7 +83,7 @@ class SelectionPooling(nn.Module):
 
     def select(self, rank: Tensor, graph: Graph, plan: KeepPlan | None) -> tuple[Tensor, ...]:
         """î, the graphs of the kept nodes, and h of all nodes."""
-        h = self.score.gate(rank, graph)
+        h = self.score.gate(rank, graph).to(graph.x.dtype)
         if not isinstance(graph.checks, Trust):
             graph.checks.require(~h.isnan().any(), lambda: NAN_SCORES)
         if plan is None:

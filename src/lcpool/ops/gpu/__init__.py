@@ -2,16 +2,26 @@
 
 from lcpool.ops.gpu.connect import connect_clusters
 from lcpool.ops.gpu.graph import readout, readout_backward, softmax, softmax_backward
+from lcpool.ops.gpu.lcsmp import (
+    combine,
+    combine_backward,
+    shifted_difference_backward,
+    shifted_difference_sum,
+)
 from lcpool.ops.gpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
 
 __all__ = [
     "aggregate",
+    "combine",
+    "combine_backward",
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",
     "gcn_roots",
     "readout",
     "readout_backward",
+    "shifted_difference_backward",
+    "shifted_difference_sum",
     "softmax",
     "softmax_backward",
 ]
