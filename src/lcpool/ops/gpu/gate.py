@@ -14,9 +14,7 @@ def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
     """(X ⊙ h)(î, :) and h(î)."""
     out, score = x.new_empty(perm.numel(), x.size(1)), h.new_empty(perm.numel())
     if perm.numel():
-        scale[(perm.numel(),)](
-            x, h, perm, out, score, x.size(1), block(x)
-        )
+        scale[(perm.numel(),)](x, h, perm, out, score, x.size(1), block(x))
     return out, score
 
 
