@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from torch import Tensor
 
+from lcpool.ops.lazy import lazy
 from lcpool.ops.sizes import row_pointers
 
 
@@ -44,12 +45,12 @@ class Edges:
     in_order: bool = False
     complete: int | None = None
 
-    @cached_property
+    @lazy
     def out(self) -> Neighbours:
         """The targets of each node's edges."""
         return Neighbours.of(self.index[0], self.index[1], self.num_nodes, self.in_order)
 
-    @cached_property
+    @lazy
     def into(self) -> Neighbours:
         """The sources of the edges into each node."""
         if self.symmetric:
@@ -61,6 +62,18 @@ class Edges:
         """Aᵀ, with the rows of A. Not kept: two that hold each other would outlive their use."""
         if self.symmetric:
             return self
-        edges = Edges(self.index.flip(0), self.num_nodes)
-        edges.__dict__.update(out=self.into, into=self.out)
+        into, out = self.into, self.out
+        rows = (into.ptr, into.node, out.ptr, out.node)
+        return Edges.of_rows(self.index.flip(0), self.num_nodes, rows)
+
+    @classmethod
+    def of_rows(cls, index: Tensor, num_nodes: int, rows: Sequence[Tensor]) -> Edges:
+        """Edges of which the rows are known: out and into, or none."""
+        edges = cls(index, num_nodes)
+        if rows:
+            edges.__dict__.update(out=Neighbours(*rows[:2]), into=Neighbours(*rows[2:]))
         return edges
+
+    def rows(self) -> list[Tensor]:
+        """The rows, as :meth:`of_rows` takes them."""
+        return [self.out.ptr, self.out.node, self.into.ptr, self.into.node]

@@ -8,8 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.checks import Checks, check_device, check_edge_index, check_index, check_range
-from lcpool.ops.edges import Edges
+from lcpool.ops.checks import (
+    Checks,
+    check_device,
+    check_edge_index,
+    check_index,
+    check_range,
+    count_graphs,
+)
+from lcpool.ops.edges import Edges, Neighbours
+from lcpool.ops.lazy import lazy
 from lcpool.ops.sizes import Sizes
 
 
@@ -70,7 +78,7 @@ class Graph:
         if batch is None:
             if batch_size not in (None, 1):
                 raise ValueError(f"'batch_size' is {batch_size}, but no 'batch' was passed.")
-            sizes = Sizes.of(torch.tensor([x.size(0)]), x.device)
+            sizes = Sizes.of_one(x.size(0), x.device)
             return cls(x, edges, edge_attr, None, 1, sizes, checks)
         batch = check_index("batch", batch, like=x)
         if batch.shape != (x.size(0),):
@@ -79,10 +87,7 @@ class Graph:
             )
         if batch_size is None:
             # Also brings in the verdict on 'edge_index', while nothing has been gathered with it.
-            low, high = checks.read(*batch.aminmax()) if batch.numel() else (0, 0)
-            if low < 0:
-                raise ValueError(f"'batch' spans [{low}, {high}], but graphs count from 0.")
-            return cls(x, edges, edge_attr, batch, high + 1, checks=checks)
+            return cls(x, edges, edge_attr, batch, count_graphs(batch, checks), checks=checks)
         batch = check_range("batch", batch, batch_size, "graph", later)
         return cls(x, edges, edge_attr, batch, batch_size, checks=checks)
 
@@ -99,6 +104,13 @@ class Graph:
     def batch_vector(self) -> Tensor:
         """The graph of each node, zeros where there is only one graph."""
         return self.edge_index.new_zeros(self.num_nodes) if self.batch is None else self.batch
+
+    @lazy
+    def members(self) -> Neighbours:
+        """The nodes of each graph, in order."""
+        batch = self.batch_vector()
+        nodes = torch.arange(self.num_nodes, device=batch.device)
+        return Neighbours.of(batch, nodes, self.batch_size)
 
     def node_counts(self) -> Tensor:
         """The number of nodes of each graph, ``[batch_size]``."""
