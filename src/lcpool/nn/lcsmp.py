@@ -10,7 +10,6 @@ from lcpool.nn.leaf import Bias
 from lcpool.nn.score import Score
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, check_channels
-from lcpool.ops.kernels import kernels
 from lcpool.ops.lcsmp import composed, scores
 from lcpool.ops.precision import wide
 
@@ -69,7 +68,7 @@ class LCSMP(Score):
         """The scores before the softmax."""
         check_channels(self, x)
         layers = (self.lin_d, self.bias_d, self.lin_fd, self.lin_x, self.lin_s)
-        if kernels(x) is None or not all(map(is_plain, layers)):
+        if not all(map(is_plain, layers)):
             return composed(x, edges, *layers)
         parameters = (layer.parameters() for layer in layers)
         return scores(wide(x), edges, [wide(each) for each in chain.from_iterable(parameters)])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-import torch
 from torch import Tensor
 
+from lcpool.ops.kernels import kernels
+from lcpool.ops.lazy import lazy
+from lcpool.ops.operator import operator
 from lcpool.ops.sizes import row_pointers
 
 
@@ -21,10 +23,9 @@ class Neighbours:
     @classmethod
     def of(cls, row: Tensor, node: Tensor, num_rows: int, in_order: bool = False) -> Neighbours:
         """Sort ``node`` by ``row``, unless it is; within a row the order stays."""
-        if not in_order:
-            row, order = row.sort(stable=True)
-            node = node[order]
-        return cls(row_pointers(row, num_rows), node)
+        if in_order:
+            return cls(row_pointers(row, num_rows), node)
+        return cls(*sorted_rows(row, node, num_rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,20 +46,12 @@ class Edges:
     in_order: bool = False
     complete: int | None = None
 
-    @classmethod
-    def of_rows(cls, into: Neighbours, out: Neighbours) -> Edges:
-        """The edges whose rows are known, sorted by target."""
-        target = torch.repeat_interleave(into.ptr.diff(), output_size=into.node.numel())
-        edges = cls(torch.stack([into.node, target]), into.ptr.numel() - 1)
-        edges.__dict__.update(out=out, into=into)
-        return edges
-
-    @cached_property
+    @lazy
     def out(self) -> Neighbours:
         """The targets of each node's edges."""
         return Neighbours.of(self.index[0], self.index[1], self.num_nodes, self.in_order)
 
-    @cached_property
+    @lazy
     def into(self) -> Neighbours:
         """The sources of the edges into each node."""
         if self.symmetric:
@@ -70,6 +63,38 @@ class Edges:
         """Aᵀ, with the rows of A. Not kept: two that hold each other would outlive their use."""
         if self.symmetric:
             return self
-        edges = Edges(self.index.flip(0), self.num_nodes)
-        edges.__dict__.update(out=self.into, into=self.out)
+        into, out = self.into, self.out
+        rows = (into.ptr, into.node, out.ptr, out.node)
+        return Edges.of_rows(self.index.flip(0), self.num_nodes, rows)
+
+    @classmethod
+    def of_rows(cls, index: Tensor, num_nodes: int, rows: Sequence[Tensor]) -> Edges:
+        """Edges of which the rows are known: out and into, or none."""
+        edges = cls(index, num_nodes)
+        if rows:
+            edges.__dict__.update(out=Neighbours(*rows[:2]), into=Neighbours(*rows[2:]))
         return edges
+
+    def rows(self) -> list[Tensor]:
+        """The rows, as :meth:`of_rows` takes them."""
+        return [self.out.ptr, self.out.node, self.into.ptr, self.into.node]
+
+
+class SortedRows:
+    """Where each row begins in nodes sorted by row, and these."""
+
+    @staticmethod
+    def forward(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+        """By a kernel."""
+        found: tuple[Tensor, Tensor] = kernels(row).rows(row, node, num_rows)
+        return found
+
+    @staticmethod
+    def fake(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+        """As many as there are."""
+        return row.new_empty(num_rows + 1), node.new_empty(node.shape)
+
+
+sorted_rows = operator(
+    "sorted_rows(Tensor row, Tensor node, SymInt num_rows) -> (Tensor, Tensor)", SortedRows
+)

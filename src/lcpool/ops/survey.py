@@ -14,10 +14,10 @@ class Survey(NamedTuple):
         in_range: whether every edge is between nodes. If not, nothing else counts.
         in_order: whether edges are sorted by source, then target.
         symmetric: whether every edge is known to stand in both directions, equally often.
-        by_graph: whether ``batch`` is sorted.
+        by_graph: whether ``batch`` is sorted, or there is none.
         first: the graph of the first node.
         last: the graph of the last node.
-        ptr: where the edges out of each node begin, if they are in order.
+        ptr: where the edges out of each node begin, where they are in order.
     """
 
     in_range: bool
@@ -26,4 +26,4 @@ class Survey(NamedTuple):
     by_graph: bool
     first: int
     last: int
-    ptr: Tensor
+    ptr: Tensor | None

@@ -62,7 +62,8 @@ class Pooled(_Items):
     ) -> Pooled:
         """Make the tuple; the keywords become attributes."""
         self = super().__new__(cls, x, edge_index, edge_attr, batch, perm, score)
-        self.__dict__.update(attributes)
+        for name, value in attributes.items():
+            setattr(self, name, value)
         return self
 
     @cached_property

@@ -10,29 +10,22 @@ from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.survey import Survey
 
 
-def survey(edge_index: Tensor, num_nodes: int, batch: Tensor) -> Survey:
+def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:
     """Look at edges and at the graph of each node."""
     source, target = edge_index.numpy()
     in_range, in_order, symmetric, ptr = look(source, target, num_nodes)
+    known = (in_range, in_order, symmetric)
+    if batch is None or not batch.numel():
+        return Survey(*known, True, 0, 0, torch.from_numpy(ptr))
     graphs = batch.numpy()
-    first, last = (int(graphs[0]), int(graphs[-1])) if graphs.size else (0, 0)
-    by_graph = bool(is_sorted(graphs))
-    return Survey(in_range, in_order, symmetric, by_graph, first, last, torch.from_numpy(ptr))
+    by_graph = bool((graphs[1:] >= graphs[:-1]).all())
+    return Survey(*known, by_graph, int(graphs[0]), int(graphs[-1]), torch.from_numpy(ptr))
 
 
 def rows(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
-    """``node`` sorted by ``row``, in its order within a row, and where each row begins."""
+    """Where each row begins in ``node`` sorted by ``row``, and that; in a row the order stays."""
     ptr, out = sort_by_row(row.numpy(), node.numpy(), num_rows)
     return torch.from_numpy(ptr), torch.from_numpy(out)
-
-
-@compiled
-def is_sorted(values):
-    """Whether no value is below the one before."""
-    for i in range(1, values.size):
-        if values[i] < values[i - 1]:
-            return False
-    return True
 
 
 @compiled

@@ -1,6 +1,7 @@
 """GPU kernels, compiled by Triton on first use and cached on disk."""
 
 from lcpool.ops.gpu.connect import connect_clusters
+from lcpool.ops.gpu.gate import gate, gate_backward
 from lcpool.ops.gpu.graph import readout, readout_backward, softmax, softmax_backward
 from lcpool.ops.gpu.lcsmp import (
     combine,
@@ -9,6 +10,8 @@ from lcpool.ops.gpu.lcsmp import (
     shifted_difference_sum,
 )
 from lcpool.ops.gpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
+from lcpool.ops.gpu.select import select
+from lcpool.ops.gpu.survey import rows, survey
 
 __all__ = [
     "aggregate",
@@ -17,11 +20,16 @@ __all__ = [
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",
+    "gate",
+    "gate_backward",
     "gcn_roots",
     "readout",
     "readout_backward",
+    "rows",
+    "select",
     "shifted_difference_backward",
     "shifted_difference_sum",
     "softmax",
     "softmax_backward",
+    "survey",
 ]

@@ -7,20 +7,27 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.ops import plain
+
 BLOCK, STEP = 64, 64
 # Nodes of a graph up to which each is compared with all others, rather than sorted.
 MAX_NODES = 2**14
 
 
-def select(rank: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int) -> Tensor:
-    """The nodes of highest rank of each graph, falling, ties to the lower index."""
+def select(
+    rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
+) -> tuple[Tensor, Tensor]:
+    """The nodes of highest rank of each graph, falling, ties to the lower index; and the graphs."""
+    if counts.numel() and int(counts.max()) > MAX_NODES:
+        return plain.select(rank, counts, ptr, kept_ptr, num_kept)
     perm = torch.empty(num_kept, dtype=torch.int64, device=rank.device)
+    batch = torch.empty_like(perm)
     if num_kept:
         place[(triton.cdiv(rank.numel(), BLOCK),)](
-            rank, ptr, kept_ptr, perm, rank.numel(), ptr.numel() - 1,
-            (ptr.numel() - 1).bit_length(), BLOCK, STEP,
+            rank, ptr, kept_ptr, perm, batch, rank.numel(), ptr.numel() - 1,
+            counts.numel().bit_length(), BLOCK, STEP,
         )  # fmt: skip
-    return perm
+    return perm, batch
 
 
 @triton.jit
@@ -32,15 +39,14 @@ def key(values):
         code = number.to(tl.int64, bitcast=True)
         code = tl.where(code < 0, code ^ 0x7FFFFFFFFFFFFFFF, code)
         return tl.where(values != values, 0x7FFFFFFFFFFFFFFF, code)
-    else:
-        code = number.to(tl.float32).to(tl.int32, bitcast=True)
-        code = tl.where(code < 0, code ^ 0x7FFFFFFF, code)
-        return tl.where(values != values, 0x7FFFFFFF, code)
+    code = number.to(tl.float32).to(tl.int32, bitcast=True)
+    code = tl.where(code < 0, code ^ 0x7FFFFFFF, code)
+    return tl.where(values != values, 0x7FFFFFFF, code)
 
 
 @triton.jit
 def place(
-    rank, ptr, kept_ptr, perm, num_nodes, num_graphs, steps,
+    rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps,
     BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """Where some nodes go."""
@@ -65,4 +71,6 @@ def place(
         )
         before += tl.sum((same & ahead).to(tl.int64), 1)
     kept, end = tl.load(kept_ptr + low, inside, 0), tl.load(kept_ptr + low + 1, inside, 0)
-    tl.store(perm + kept + before, i.to(tl.int64), inside & (kept + before < end))
+    is_kept = inside & (kept + before < end)
+    tl.store(perm + kept + before, i.to(tl.int64), is_kept)
+    tl.store(batch + kept + before, low.to(tl.int64), is_kept)

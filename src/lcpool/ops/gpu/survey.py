@@ -7,19 +7,23 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.ops.plain import rows
 from lcpool.ops.survey import Survey
+
+__all__ = ["rows", "survey"]
 
 BLOCK = 256
 
 
-def survey(edge_index: Tensor, num_nodes: int, batch: Tensor) -> Survey:
+def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:
     """Look at edges and at the graph of each node. An edge that stands twice counts as disorder."""
     found = torch.zeros(6, dtype=torch.int64, device=edge_index.device)
     ptr = torch.empty(num_nodes + 1, dtype=torch.int64, device=edge_index.device)
     count = edge_index.size(1)
+    graphs, step = (edge_index, 0) if batch is None else (batch, batch.stride(0))
     look[(triton.cdiv(max(count, num_nodes + 1), BLOCK),)](
-        edge_index, batch, ptr, found, count, num_nodes, *edge_index.stride(), batch.stride(0),
-        count.bit_length(), BLOCK,
+        edge_index, graphs, ptr, found, count, num_nodes, 0 if batch is None else num_nodes,
+        *edge_index.stride(), step, count.bit_length(), BLOCK,
     )  # fmt: skip
     stray, disorder, one_way, unsorted, first, last = found.tolist()
     in_order = not (stray or disorder)
@@ -28,7 +32,7 @@ def survey(edge_index: Tensor, num_nodes: int, batch: Tensor) -> Survey:
 
 @triton.jit
 def look(
-    edges, batch, ptr, found, count, num_nodes, second, step, batch_step, steps,
+    edges, batch, ptr, found, count, num_nodes, num_batch, second, step, batch_step, steps,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Each program: some edges, some nodes, and the beginnings of these nodes' rows."""
@@ -58,11 +62,11 @@ def look(
     tl.store(found + flag + 2, 1, inside & ~back)
     tl.store(ptr + e, first, e <= num_nodes)
 
-    graph = tl.load(batch + e * batch_step, e < num_nodes, 0)
-    before = tl.load(batch + (e - 1) * batch_step, (e < num_nodes) & (e > 0), 0)
-    tl.store(found + flag + 3, 1, (e < num_nodes) & (e > 0) & (before > graph))
-    tl.store(found + flag + 4, graph, e == 0)
-    tl.store(found + flag + 5, graph, e == num_nodes - 1)
+    graph = tl.load(batch + e * batch_step, e < num_batch, 0)
+    before = tl.load(batch + (e - 1) * batch_step, (e < num_batch) & (e > 0), 0)
+    tl.store(found + flag + 3, 1, (e < num_batch) & (e > 0) & (before > graph))
+    tl.store(found + flag + 4, graph, (e == 0) & (e < num_batch))
+    tl.store(found + flag + 5, graph, e == num_batch - 1)
 
 
 @triton.jit
