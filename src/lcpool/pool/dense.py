@@ -101,7 +101,8 @@ class DenseAssignmentPooling(nn.Module):
         total = sum((self.loss_weights[k] * v for k, v in losses.items()), A.new_zeros(len(A)))
         mean = partial(_mean_where, has_nodes)
         edges, batch = complete_edges(graph.batch_size, self.num_clusters, A.device)
-        sizes = Sizes.of(torch.full((graph.batch_size,), self.num_clusters), A.device)
+        counts = torch.full((graph.batch_size,), self.num_clusters)
+        sizes = Sizes.of(counts, A.device, edges.num_nodes)
         weight = self.normalize(A).reshape(-1)
         pooled = Graph(X.flatten(0, 1), edges, weight, batch, graph.batch_size, sizes, graph.checks)
         return Pooled.of(
