@@ -2,8 +2,8 @@
 
     python benchmarks/dispatch.py
 
-On a GPU a layer waits for Python, so these microseconds are the layer's. "in the graph" says whether
-``torch.compile`` and ``torch.export`` see one operator with shapes and a gradient.
+On a GPU a layer waits for Python, so these microseconds are the layer's. All but the first are
+operators with shapes and a gradient to ``torch.compile`` and ``torch.export``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ class Kernel:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        """Keep something."""
         ctx.save_for_backward(inputs[0])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """The kernel again."""
         return kernel(grad)
 
 
@@ -41,11 +43,13 @@ class Function(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Keep something, and compute nothing."""
         ctx.save_for_backward(x)
         return kernel(x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """The kernel again."""
         return kernel(grad)
 
 
@@ -57,7 +61,7 @@ def custom_op() -> Callable[[Tensor], Tensor]:
 
 
 WAYS = {
-    "autograd.Function (not in the graph)": Function.apply,
+    "autograd.Function, no operator": Function.apply,
     "lcpool.ops.operator": operator("benchmark(Tensor x) -> Tensor", Kernel),
     "the same, through the dispatcher": torch.ops.lcpool.benchmark.default,
     "torch.library.custom_op": custom_op(),
