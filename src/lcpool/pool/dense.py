@@ -121,7 +121,7 @@ def complete_edges(batch_size: int, k: int, device: torch.device) -> tuple[Edges
     """All k² edges of ``batch_size`` graphs of k nodes, sorted, and the graph of each node."""
     nodes = torch.arange(batch_size * k, device=device)
     graphs = nodes // k
-    source = nodes.repeat_interleave(k, output_size=nodes.numel() * k)
+    source = nodes.view(-1, 1).expand(-1, k).reshape(-1)
     target = nodes.view(batch_size, 1, k).expand(-1, k, -1).reshape(-1)
     return Edges(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k), graphs
 
