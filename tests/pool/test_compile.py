@@ -41,7 +41,7 @@ def results(pool, arguments, options):
 @pytest.mark.parametrize(
     ("name", "given"),
     [*(("lcpool", given) for given in BATCHES), ("lcpool*", "batch"), ("topk", "one graph"),
-     ("sag", "batch")],
+     ("sag", "batch"), ("diff", "batch_size")],
 )  # fmt: skip
 def test_compiles_once_for_graphs_of_all_sizes(name, given):
     pool = make(name)

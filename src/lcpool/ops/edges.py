@@ -72,7 +72,8 @@ class Edges:
         """Edges of which the rows are known: out and into, or none."""
         edges = cls(index, num_nodes)
         if rows:
-            edges.__dict__.update(out=Neighbours(*rows[:2]), into=Neighbours(*rows[2:]))
+            edges.__dict__["out"] = Neighbours(*rows[:2])
+            edges.__dict__["into"] = Neighbours(*rows[2:])
         return edges
 
     def rows(self) -> list[Tensor]:

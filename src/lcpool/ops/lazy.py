@@ -18,5 +18,7 @@ class lazy(Generic[T]):  # noqa: N801 - used like ``property``
         self.name = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> T:
+        if instance is None:
+            raise AttributeError(self.name)
         value = instance.__dict__[self.name] = self.make(instance)
         return value

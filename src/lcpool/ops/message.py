@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from lcpool.ops import plain
 from lcpool.ops.edges import Edges
@@ -66,7 +65,7 @@ class GCNRoots:
         return ptr.new_empty(ptr.numel() - 1, dtype=torch.float64)
 
 
-class Aggregate(Function):
+class Aggregate:
     """The sum over neighbours; the gradient is the sum over neighbours the other way."""
 
     @staticmethod
@@ -99,7 +98,7 @@ class Aggregate(Function):
         return aggregate(grad, out_ptr, out_node, ptr, node, roots), None, None, None, None, None
 
 
-class SumOfDifferences(Function):
+class SumOfDifferences:
     """Σ relu(z_i − y_k) with the signs of the differences found again on the way back."""
 
     @staticmethod

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from lcpool.ops import plain
 from lcpool.ops.graph import Graph
@@ -40,7 +39,7 @@ def readout(x: Tensor, graph: Graph) -> Tensor:
     return result
 
 
-class Softmax(Function):
+class Softmax:
     """The softmax over graphs whose nodes stand together, from ``ptr[g]`` to ``ptr[g + 1]``."""
 
     @staticmethod
@@ -82,7 +81,7 @@ class SoftmaxBackward:
         return h.new_empty(h.shape)
 
 
-class MeanAndMax(Function):
+class MeanAndMax:
     """Mean ‖ max over graphs whose nodes stand together, and how many share each maximum."""
 
     @staticmethod
