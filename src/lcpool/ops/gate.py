@@ -6,14 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from lcpool.ops import plain
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import operator
 
 
-class Gate(Function):
+class Gate:
     """(X ⊙ h)(î, :) and h(î). No node is kept twice: each gets its gradient from one place."""
 
     @staticmethod

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 from torch.nn.functional import linear
 
 from lcpool.ops.edges import Edges
@@ -50,7 +49,7 @@ def scores(x: Tensor, edges: Edges, parameters: list[Tensor]) -> Tensor:
     return s
 
 
-class LCSMPScores(Function):
+class LCSMPScores:
     """The scores; and what their gradients need: YG = [XW_dᵀ ‖ XW_xᵀ], D and F = DW_fdᵀ."""
 
     @staticmethod
