@@ -147,7 +147,7 @@ def test_autocast_does_not_decide_who_is_kept():
     assert out.score.dtype == torch.float32
     torch.testing.assert_close(out.x, expected.x)
     assert of_sixteen_bits.x.dtype == torch.bfloat16
-    assert of_sixteen_bits.score.dtype == torch.float32
+    assert of_sixteen_bits.score.dtype == torch.bfloat16
     assert pool.score(x, edges).unique().numel() > 190
 
 
