@@ -47,8 +47,9 @@ def samples():
         features(*shape) for shape in ((2, 3), (2,), (2, 2), (2,), (2, 3), (2,), (1, 2), (1,))
     ]
     yield "lcsmp", (x, *parameters, *ROWS)
-    kept = [torch.rand(4, width, dtype=torch.float64) for width in (4, 2, 2)]
-    yield "lcsmp_backward", (h, *kept, plain, *(p.detach() for p in parameters), *ROWS)
+    _, b_d, W_fd, b_fd, _, b_x, w_s, _ = (parameter.detach() for parameter in parameters)
+    kept = [torch.rand(*shape, dtype=torch.float64) for shape in ((4, 3), (4, 4), (4, 2), (4, 2))]
+    yield "lcsmp_backward", (h, *kept, plain, b_d, W_fd, b_fd, b_x, w_s, *ROWS)
     yield "connect_clusters", (EDGES.index, [], 4, perm, batch, COUNTS, KEPT, True, 100)
     yield "connect_clusters", (EDGES.index, EDGES.rows(), 4, perm, batch, COUNTS, KEPT, False, 9)
     yield "in_range", (EDGES.index, 4, "edge_index", "node")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 from torch import Tensor, nn
 
 from lcpool.nn.leaf import Bias
@@ -70,8 +68,11 @@ class LCSMP(Score):
         layers = (self.lin_d, self.bias_d, self.lin_fd, self.lin_x, self.lin_s)
         if not all(map(is_plain, layers)):
             return composed(x, edges, *layers)
-        parameters = (layer.parameters() for layer in layers)
-        return scores(wide(x), edges, [wide(each) for each in chain.from_iterable(parameters)])
+        parameters = (
+            self.lin_d.weight, self.bias_d.bias, self.lin_fd.weight, self.lin_fd.bias,
+            self.lin_x.weight, self.lin_x.bias, self.lin_s.weight, self.lin_s.bias,
+        )  # fmt: skip
+        return scores(wide(x), edges, [wide(parameter) for parameter in parameters])
 
     def gate(self, rank: Tensor, graph: Graph) -> Tensor:
         """Softmax over each graph, times its number of nodes if ``rescale``."""

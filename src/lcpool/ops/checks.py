@@ -49,7 +49,7 @@ class Checks:
     def fetch(self, *sizes: Tensor) -> Tensor:
         """Bring ``sizes`` to the host in one transfer, and every pending verdict with them."""
         pending, self._pending = self._pending, []
-        parts = [*(size.reshape(-1) for size in sizes), *(ok.long().view(1) for ok, _ in pending)]
+        parts = [*(size.reshape(-1) for size in sizes), *(ok.view(1) for ok, _ in pending)]
         numbers = torch.cat(parts).cpu()
         if not pending:
             return numbers

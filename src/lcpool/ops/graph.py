@@ -138,6 +138,9 @@ def surveyed(
         first, last = torch.stack(batch.aminmax()).tolist()
     if first < 0 or (batch_size is not None and last >= batch_size):
         raise ValueError(out_of_range("batch", batch, batch_size, "graph"))
+    if found.graph_ptr is not None and batch_size in (None, last + 1):
+        on_host, ptr = found.graph_ptr
+        return edges, Sizes(on_host.diff(), ptr, num_nodes), last + 1
     batch_size = last + 1 if batch_size is None else batch_size
     return edges, Sizes.by_graph(batch, batch_size) if found.by_graph else None, batch_size
 

@@ -50,26 +50,26 @@ def scores(x: Tensor, edges: Edges, parameters: list[Tensor]) -> Tensor:
 
 
 class LCSMPScores:
-    """The scores; and what their gradients need: YG = [XW_dᵀ ‖ XW_xᵀ], D and F = DW_fdᵀ."""
+    """The scores; and what their gradients need: W = [W_d; W_x], YG = XWᵀ, D and F = DW_fdᵀ."""
 
     @staticmethod
     def forward(
         x: Tensor, W_d: Tensor, b_d: Tensor, W_fd: Tensor, b_fd: Tensor, W_x: Tensor, b_x: Tensor,
         w_s: Tensor, b_s: Tensor, ptr: Tensor, node: Tensor, *out: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
         """Three products, a sum over neighbours, and the rest."""
-        kernel = kernels(x)
-        YG = x @ torch.cat([W_d, W_x]).t()
+        kernel, W = kernels(x), torch.cat([W_d, W_x])
+        YG = x @ W.t()
         D = kernel.shifted_difference_sum(YG, b_d, ptr, node)
         F = D @ W_fd.t()
-        return kernel.combine(F, YG, b_fd, b_x, w_s.view(-1), b_s), YG, D, F
+        return kernel.combine(F, YG, b_fd, b_x, w_s.view(-1), b_s), W, YG, D, F
 
     @staticmethod
-    def fake(x: Tensor, W_d: Tensor, *_: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def fake(x: Tensor, W_d: Tensor, *_: Tensor | None) -> tuple[Tensor, ...]:
         """As wide as they are."""
-        nodes, width = x.size(0), W_d.size(0)
-        D = x.new_empty(nodes, width)
-        return x.new_empty(nodes), x.new_empty(nodes, 2 * width), D, torch.empty_like(D)
+        width, channels = W_d.shape
+        YG, D, F = (x.new_empty(x.size(0), size) for size in (2 * width, width, width))
+        return x.new_empty(x.size(0)), W_d.new_empty(2 * width, channels), YG, D, F
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -83,12 +83,16 @@ class LCSMPScores:
         """Of x and of the parameters."""
         if grad is None:
             return (None,) * 13
-        inputs, rows = ctx.saved_tensors[3:12], ctx.saved_tensors[12:]
+        inputs, rows = ctx.saved_tensors[4:13], ctx.saved_tensors[13:]
         if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
             found = _differentiable(grad, inputs, rows, ctx.needs_input_grad)
         else:
-            of_x, of_W, of_b_d, of_W_fd, sums, of_b_s = lcsmp_backward(grad, *ctx.saved_tensors)
-            (of_W_d, of_W_x), (of_b_fd, of_b_x, of_w_s) = of_W.chunk(2), sums.unbind()
+            x, _, b_d, W_fd, b_fd, _, b_x, w_s, _ = inputs
+            of_x, of_W, of_b_d, of_W_fd, sums = lcsmp_backward(
+                grad, *ctx.saved_tensors[:4], x, b_d, W_fd, b_fd, b_x, w_s, *rows
+            )
+            (of_W_d, of_W_x), width = of_W.chunk(2), b_d.numel()
+            of_b_fd, of_b_x, of_w_s, of_b_s = sums.split([width, width, width, 1])
             found = [
                 of_x, of_W_d, of_b_d, of_W_fd, of_b_fd, of_W_x, of_b_x, of_w_s.view(1, -1), of_b_s
             ]  # fmt: skip
@@ -113,35 +117,37 @@ def _differentiable(
 
 
 class LCSMPBackward:
-    """The gradients of x, [W_d; W_x], b_d, W_fd, [b_fd; b_x; w_s] and b_s."""
+    """The gradients of x, W, b_d, W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s]."""
 
     @staticmethod
     def forward(
-        grad: Tensor, YG: Tensor, D: Tensor, F: Tensor, x: Tensor, W_d: Tensor, b_d: Tensor,
-        W_fd: Tensor, b_fd: Tensor, W_x: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor,
-        *rows: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+        grad: Tensor, W: Tensor, YG: Tensor, D: Tensor, F: Tensor, x: Tensor, b_d: Tensor,
+        W_fd: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, *rows: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
         """The products' gradients, and what flows between them."""
         kernel, grad = kernels(x), grad.contiguous()
         grad_F, grad_YG, sums = kernel.combine_backward(grad, F, YG, b_fd, b_x, w_s.view(-1))
         of_b_d = kernel.shifted_difference_backward(grad_F @ W_fd, YG, b_d, *rows, grad_YG)
-        of_x, of_W = grad_YG @ torch.cat([W_d, W_x]), grad_YG.t() @ x
-        return of_x, of_W, of_b_d, grad_F.t() @ D, sums, grad.sum().view_as(b_s)
+        return grad_YG @ W, grad_YG.t() @ x, of_b_d, grad_F.t() @ D, sums
 
     @staticmethod
     def fake(
-        grad: Tensor, YG: Tensor, D: Tensor, F: Tensor, *inputs: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        grad: Tensor, W: Tensor, YG: Tensor, D: Tensor, F: Tensor, x: Tensor, b_d: Tensor,
+        W_fd: Tensor, *_: Tensor,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
         """As what they are of."""
-        x, W_d, b_d, W_fd, _, _, _, _, b_s = (value.new_empty(value.shape) for value in inputs[:9])
-        return x, torch.cat([W_d, W_d]), b_d, W_fd, b_d.new_empty(3, b_d.numel()), b_s
+        like = (value.new_empty(value.shape) for value in (x, W, b_d, W_fd))
+        return *like, b_d.new_empty(3 * b_d.numel() + 1)
 
 
-PARAMETERS = "Tensor W_d, Tensor b_d, Tensor W_fd, Tensor b_fd, Tensor W_x, Tensor b_x, Tensor w_s"
-INPUTS = f"Tensor x, {PARAMETERS}, Tensor b_s, {ROWS}"
-lcsmp = operator(f"lcsmp({INPUTS}) -> (Tensor, Tensor, Tensor, Tensor)", LCSMPScores)
+lcsmp = operator(
+    "lcsmp(Tensor x, Tensor W_d, Tensor b_d, Tensor W_fd, Tensor b_fd, Tensor W_x, Tensor b_x, "
+    f"Tensor w_s, Tensor b_s, {ROWS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    LCSMPScores,
+)
 lcsmp_backward = operator(
-    f"lcsmp_backward(Tensor grad, Tensor YG, Tensor D, Tensor F, {INPUTS}) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "lcsmp_backward(Tensor grad, Tensor W, Tensor YG, Tensor D, Tensor F, Tensor x, Tensor b_d, "
+    f"Tensor W_fd, Tensor b_fd, Tensor b_x, Tensor w_s, {ROWS}) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     LCSMPBackward,
 )

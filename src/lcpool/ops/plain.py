@@ -118,11 +118,11 @@ def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: 
 def combine_backward(
     grad: Tensor, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of F, of G in the right of one like ``YG``, and of [b_fd; b_x; w_s]."""
+    """The gradients of F, of G in the right of one like ``YG``, and [b_fd ‖ b_x ‖ w_s ‖ b_s]'s."""
     f, g = (F + b_fd).relu(), (YG[:, F.size(1) :] + b_x).relu()
     each = grad.unsqueeze(-1) * w_s
     grad_F, grad_G = each.masked_fill(f == 0, 0.0), each.masked_fill(g == 0, 0.0)
-    sums = torch.stack([grad_F.sum(0), grad_G.sum(0), grad @ (f + g)])
+    sums = torch.cat([grad_F.sum(0), grad_G.sum(0), grad @ (f + g), grad.sum().view(1)])
     return grad_F, torch.cat([torch.empty_like(grad_G), grad_G], dim=1), sums
 
 

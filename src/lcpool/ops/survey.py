@@ -18,6 +18,7 @@ class Survey(NamedTuple):
         first: the graph of the first node.
         last: the graph of the last node.
         ptr: where the edges out of each node begin, where they are in order.
+        graph_ptr: where each graph begins, and the end of the last; None where that was not found.
     """
 
     in_range: bool
@@ -27,3 +28,4 @@ class Survey(NamedTuple):
     first: int
     last: int
     ptr: Tensor | None
+    graph_ptr: tuple[Tensor, Tensor] | None = None

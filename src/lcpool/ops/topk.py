@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from numbers import Integral, Real
 
 import torch
@@ -31,6 +32,7 @@ def check_ratio(ratio: float) -> float:
     return ratio
 
 
+@cache
 def share(ratio: float) -> Fraction:
     """The decimal that was written: 0.3 is 3/10, not the binary number just below it.
 

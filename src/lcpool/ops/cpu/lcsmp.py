@@ -50,7 +50,7 @@ def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: 
 def combine_backward(
     grad: Tensor, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of F, of G in the right of one like ``YG``, and of [b_fd; b_x; w_s]."""
+    """The gradients of F, of G in the right of one like ``YG``, and [b_fd ‖ b_x ‖ w_s ‖ b_s]'s."""
     grad_F, grad_YG = torch.empty_like(F), torch.empty_like(YG)
     inputs = [values.detach().numpy() for values in (grad, F, YG, b_fd, b_x, w_s)]
     outputs = (grad_F.numpy(), grad_YG.numpy())
@@ -78,14 +78,15 @@ def take_apart(start, stop, grad, F, YG, b_fd, b_x, w_s, grad_F, grad_YG):
     """The gradients of nodes ``start`` to ``stop``, and their sums over these nodes."""
     width = F.shape[1]
     zero = F.dtype.type(0)
-    sums = np.zeros((3, width), F.dtype)
+    sums = np.zeros(3 * width + 1, F.dtype)
     for i in range(start, stop):
         for c in range(width):
             f, g, each = F[i, c] + b_fd[c], YG[i, width + c] + b_x[c], grad[i] * w_s[c]
             of_f, of_g = zero if f <= 0 else each, zero if g <= 0 else each
             grad_F[i, c] = of_f
             grad_YG[i, width + c] = of_g
-            sums[0, c] += of_f
-            sums[1, c] += of_g
-            sums[2, c] += grad[i] * ((zero if f <= 0 else f) + (zero if g <= 0 else g))
+            sums[c] += of_f
+            sums[width + c] += of_g
+            sums[2 * width + c] += grad[i] * ((zero if f <= 0 else f) + (zero if g <= 0 else g))
+        sums[3 * width] += grad[i]
     return sums

@@ -48,7 +48,8 @@ def connect_clusters(
         return None
     width = min(BITS, triton.next_power_of_2(stride))
     graph = (batch, plan.kept.ptr, stride)
-    onto, reach = torch.empty(2, stride * edges.num_nodes, dtype=torch.int32, device=perm.device)
+    onto = torch.empty(stride * edges.num_nodes, dtype=torch.int32, device=perm.device)
+    reach = torch.empty_like(onto)
     new_id = perm.new_full((edges.num_nodes,), -1)
     nodes, kept = (edges.num_nodes,), (perm.numel(),)
     into, out = edges.into, edges.out

@@ -53,11 +53,11 @@ def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: 
 def combine_backward(
     grad: Tensor, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of F, of G in the right of one like ``YG``, and of [b_fd; b_x; w_s]."""
+    """The gradients of F, of G in the right of one like ``YG``, and [b_fd ‖ b_x ‖ w_s ‖ b_s]'s."""
     grad_F, grad_YG, tile = torch.empty_like(F), torch.empty_like(YG), rows_of(F)
     programs = triton.cdiv(F.size(0), tile[0])
     # A sum for each program, added up in order: no atomics.
-    sums = F.new_empty(programs, 3, F.size(1))
+    sums = F.new_empty(programs, 3 * F.size(1) + 1)
     if programs:
         take_apart[(programs,)](
             grad, F, YG, b_fd, b_x, w_s, grad_F, grad_YG, sums, F.size(0), F.size(1), *tile
@@ -109,7 +109,8 @@ def take_apart(
     of_f, of_g = tl.where(f == 0, 0.0, each), tl.where(g == 0, 0.0, each)
     tl.store(grad_F + at, of_f, inside)
     tl.store(grad_YG + at_g, of_g, inside)
-    sums += tl.program_id(0).to(tl.int64) * 3 * width + c
-    tl.store(sums, tl.sum(of_f, 0), in_row)
-    tl.store(sums + width, tl.sum(of_g, 0), in_row)
-    tl.store(sums + 2 * width, tl.sum(tl.where(inside, upstream * (f + g), 0.0), 0), in_row)
+    sums += tl.program_id(0).to(tl.int64) * (3 * width + 1)
+    tl.store(sums + c, tl.sum(of_f, 0), in_row)
+    tl.store(sums + width + c, tl.sum(of_g, 0), in_row)
+    tl.store(sums + 2 * width + c, tl.sum(tl.where(inside, upstream * (f + g), 0.0), 0), in_row)
+    tl.store(sums + 3 * width, tl.sum(upstream))

@@ -33,15 +33,10 @@ def select(
 @triton.jit
 def key(values):
     """Integers in the order of the numbers: −0 as 0, and NaN above all, as torch sorts it."""
-    bits: tl.constexpr = values.dtype.primitive_bitwidth
-    number = tl.where(values == 0, 0.0, values).to(values.dtype)
-    if bits == 64:
-        code = number.to(tl.int64, bitcast=True)
-        code = tl.where(code < 0, code ^ 0x7FFFFFFFFFFFFFFF, code)
-        return tl.where(values != values, 0x7FFFFFFFFFFFFFFF, code)
-    code = number.to(tl.float32).to(tl.int32, bitcast=True)
-    code = tl.where(code < 0, code ^ 0x7FFFFFFF, code)
-    return tl.where(values != values, 0x7FFFFFFF, code)
+    number = tl.where(values == 0, 0.0, values.to(tl.float64))
+    code = number.to(tl.int64, bitcast=True)
+    code = tl.where(code < 0, code ^ 0x7FFFFFFFFFFFFFFF, code)
+    return tl.where(values != values, 0x7FFFFFFFFFFFFFFF, code)
 
 
 @triton.jit

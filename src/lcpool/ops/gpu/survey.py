@@ -13,27 +13,34 @@ from lcpool.ops.survey import Survey
 __all__ = ["rows", "survey"]
 
 BLOCK = 256
+# Of so many graphs the sizes are found as well.
+GRAPHS = 1024
+FLAGS = 6
 
 
 def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:
     """Look at edges and at the graph of each node. An edge that stands twice counts as disorder."""
-    found = torch.zeros(6, dtype=torch.int64, device=edge_index.device)
+    found = torch.zeros(FLAGS + GRAPHS + 1, dtype=torch.int64, device=edge_index.device)
     ptr = torch.empty(num_nodes + 1, dtype=torch.int64, device=edge_index.device)
     count = edge_index.size(1)
     graphs, step = (edge_index, 0) if batch is None else (batch, batch.stride(0))
     look[(triton.cdiv(max(count, num_nodes + 1), BLOCK),)](
         edge_index, graphs, ptr, found, count, num_nodes, 0 if batch is None else num_nodes,
-        *edge_index.stride(), step, count.bit_length(), BLOCK,
+        *edge_index.stride(), step, count.bit_length(), BLOCK, GRAPHS,
     )  # fmt: skip
-    stray, disorder, one_way, unsorted, first, last = found.tolist()
-    in_order = not (stray or disorder)
-    return Survey(not stray, in_order, in_order and not one_way, not unsorted, first, last, ptr)
+    on_host = found.cpu()
+    stray, disorder, one_way, unsorted, first, last = on_host[:FLAGS].tolist()
+    in_order, graph_ptr = not (stray or disorder), None
+    if batch is not None and not unsorted and first >= 0 and last < GRAPHS:
+        graph_ptr = on_host[FLAGS : FLAGS + last + 2], found[FLAGS : FLAGS + last + 2]
+    known = (not stray, in_order, in_order and not one_way, not unsorted)
+    return Survey(*known, first, last, ptr, graph_ptr)
 
 
 @triton.jit
 def look(
     edges, batch, ptr, found, count, num_nodes, num_batch, second, step, batch_step, steps,
-    BLOCK: tl.constexpr,
+    BLOCK: tl.constexpr, GRAPHS: tl.constexpr,
 ):  # fmt: skip
     """Each program: some edges, some nodes, and the beginnings of these nodes' rows."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -62,11 +69,18 @@ def look(
     tl.store(found + flag + 2, 1, inside & ~back)
     tl.store(ptr + e, first, e <= num_nodes)
 
-    graph = tl.load(batch + e * batch_step, e < num_batch, 0)
-    before = tl.load(batch + (e - 1) * batch_step, (e < num_batch) & (e > 0), 0)
-    tl.store(found + flag + 3, 1, (e < num_batch) & (e > 0) & (before > graph))
-    tl.store(found + flag + 4, graph, (e == 0) & (e < num_batch))
+    is_node = e < num_batch
+    graph = tl.load(batch + e * batch_step, is_node, 0)
+    before = tl.load(batch + (e - 1) * batch_step, is_node & (e > 0), -1)
+    tl.store(found + flag + 3, 1, is_node & (before > graph))
+    tl.store(found + flag + 4, graph, is_node & (e == 0))
     tl.store(found + flag + 5, graph, e == num_batch - 1)
+    # A node begins its own graph, and the empty ones before it, if the one before is of another.
+    for gap in range(0, tl.minimum(tl.max(tl.where(is_node, graph - before, 0)), GRAPHS)):
+        begun = graph - gap
+        begins = is_node & (begun > before) & (begun >= 0) & (begun < GRAPHS)
+        tl.store(found + 6 + begun, e, begins)
+    tl.store(found + 7 + graph, num_batch, (e == num_batch - 1) & (graph >= 0) & (graph < GRAPHS))
 
 
 @triton.jit
