@@ -38,6 +38,7 @@ def samples():
     yield "keep_counts", (0.5, COUNTS)
     yield "keep_counts", (2, COUNTS)
     yield "total", (KEPT,)
+    yield "begins", (KEPT,)
     yield "topk", (h, COUNTS, torch.tensor([0, 3, 4]), torch.tensor([0, 2, 3]), 3)
     yield "gate", (x, features(4), perm)
     yield "gate_backward", (plain[:3], None, plain, h, perm)

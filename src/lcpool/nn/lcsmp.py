@@ -64,7 +64,8 @@ class LCSMP(Score):
 
     def values(self, x: Tensor, edges: Edges) -> Tensor:
         """The scores before the softmax."""
-        check_channels(self, x)
+        if x.size(-1) != self.in_channels or x.dtype != self.lin_d.weight.dtype:
+            check_channels(self, x)
         layers = (self.lin_d, self.bias_d, self.lin_fd, self.lin_x, self.lin_s)
         if not all(map(is_plain, layers)):
             return composed(x, edges, *layers)

@@ -197,7 +197,9 @@ def check_channels(layer: Any, x: Tensor) -> None:
         return
     if x.size(-1) != width:
         raise ValueError(f"{layer} takes features of width {width}, but got {x.size(-1)}.")
-    parameter = next(layer.parameters(), x)
+    # layer.parameters() would walk through all of them.
+    held = (part._parameters for part in layer.modules())
+    parameter = next((p for own in held for p in own.values() if p is not None), x)
     if parameter.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
             f"{layer} has parameters of {parameter.dtype}, but 'x' is {x.dtype}: convert one of "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.utils import cumsum
 
 from lcpool.ops.lazy import lazy
 from lcpool.ops.operator import operator
@@ -31,7 +31,7 @@ class Sizes:
     def of(cls, counts: Tensor, device: torch.device, total: int | None = None) -> Sizes:
         """Let the device know what the host knows."""
         total = total_of(counts) if total is None else total
-        return cls(counts, send(cumsum(counts), device), total)
+        return cls(counts, send(begins(counts), device), total)
 
     @classmethod
     def of_one(cls, total: int, device: torch.device) -> Sizes:
@@ -56,7 +56,7 @@ class Total:
     @staticmethod
     def forward(counts: Tensor) -> int:
         """Add."""
-        return int(counts.sum())
+        return int(counts.numpy().sum())
 
     @staticmethod
     def fake(counts: Tensor) -> Any:
@@ -64,7 +64,24 @@ class Total:
         return torch.library.get_ctx().new_dynamic_size(min=1)
 
 
+class Begins:
+    """Where each of ``counts`` begins, and the end of the last, on the host."""
+
+    @staticmethod
+    def forward(counts: Tensor) -> Tensor:
+        """By numpy, which is done before torch has begun."""
+        ptr = np.zeros(counts.numel() + 1, np.int64)
+        np.cumsum(counts.numpy(), out=ptr[1:])
+        return torch.from_numpy(ptr)
+
+    @staticmethod
+    def fake(counts: Tensor) -> Tensor:
+        """One more than counts."""
+        return counts.new_empty(counts.numel() + 1)
+
+
 total_of = operator("total(Tensor counts) -> SymInt", Total)
+begins = operator("begins(Tensor counts) -> Tensor", Begins)
 
 
 def row_pointers(row: Tensor, num_rows: int) -> Tensor:

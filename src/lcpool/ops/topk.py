@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 from numbers import Integral, Real
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.utils import scatter
@@ -66,11 +67,14 @@ class KeepCounts:
     @staticmethod
     def forward(ratio: float, num_nodes: Tensor) -> Tensor:
         """In integers."""
+        n = num_nodes.numpy()
         if isinstance(ratio, Integral):
-            return num_nodes.clamp(max=min(int(ratio), 2**62))
-        part = share(ratio)
-        k = (num_nodes * part.numerator + (part.denominator - 1)) // part.denominator
-        return torch.minimum(k.clamp(min=1), num_nodes)
+            k = np.minimum(n, min(int(ratio), 2**62))
+        else:
+            part = share(ratio)
+            k = (n * part.numerator + (part.denominator - 1)) // part.denominator
+            k = np.minimum(np.maximum(k, 1), n)
+        return torch.from_numpy(np.asarray(k))
 
     @staticmethod
     def fake(ratio: float, num_nodes: Tensor) -> Tensor:
