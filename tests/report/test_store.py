@@ -1,6 +1,7 @@
 """Reports of stores in which not all is well."""
 
 import sqlite3
+import zlib
 
 import pytest
 from sweep.sweeping import small_jobs, sweep
@@ -39,18 +40,12 @@ def test_what_was_set_aside_is_listed_with_its_error(path):
     assert [text for text in said if text.startswith("Set aside")] == [expected]
 
 
-@pytest.mark.parametrize("content", [b"no zlib", b"x\x9c\x03\x00\x00\x00\x00\x01", "cut"])
+@pytest.mark.parametrize("content", [b"no zlib", zlib.compress(b"no row"), zlib.compress(b"")[:4]])
 def test_damaged_curves_are_an_error_that_names_the_run(path, content):
     connection = sqlite3.connect(path)
-    if content == "cut":
-        (whole,) = connection.execute("SELECT curves FROM runs WHERE run = 1").fetchone()
-        content = whole[: len(whole) // 2]
     with connection:
         connection.execute("UPDATE runs SET curves = ? WHERE run = 1", (content,))
     connection.close()
-    if content.startswith(b"x\x9c\x03"):  # Nothing, well packed: a run without epochs.
-        assert len(Results.read(path).runs)
-        return
     with pytest.raises(StoreError, match=r"damaged: the curves of .*/nopool/1 cannot be read"):
         Results.read(path)
 
