@@ -7,6 +7,8 @@ waits once, for the number of edges.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -31,8 +33,8 @@ def words_of(plan: KeepPlan) -> Tensor:
 def connect_clusters(
     edges: Edges,
     perm: Tensor,
-    batch: Tensor,
-    plan: KeepPlan,
+    batch: Tensor | None,
+    plan: KeepPlan | None,
     self_loops: bool,
     max_edges: int,
     checks: Checks,
@@ -43,11 +45,15 @@ def connect_clusters(
         edges: A.
         perm: the kept nodes, by graph.
         batch: the graph of each node.
-        plan: how many nodes each graph has and keeps.
+        plan: how many nodes each graph has and keeps. Without it, all are one graph.
         self_loops: keep the diagonal.
         max_edges: refuse more edges than this.
         checks: pending verdicts, read with the number of edges.
     """
+    if plan is None:
+        plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
+    if batch is None:
+        batch = perm.new_zeros(edges.num_nodes)
     words = words_of(plan)
     num_words = int((words * plan.sizes.counts).sum())
     if not 0 < num_words <= MAX_WORDS:
@@ -73,6 +79,10 @@ def connect_clusters(
     found = torch.empty(2, total, dtype=torch.int64, device=perm.device)
     write[kept](perm, *graph, row, onto, ptr, found, total, width, num_warps=1)
     return found
+
+
+def connect_assignment(*_: Any) -> None:
+    """No kernel yet for S'ᵀAS' with its weights: it is left to joins."""
 
 
 @triton.jit
