@@ -16,7 +16,7 @@ from lcpool.ops.checks import Checks
 
 def by_torch(example: Example, perm, self_loops=True):
     S = clusters(example.edge_index, perm, example.num_nodes)
-    return connect._connect(example.edge_index, None, S, self_loops, 10**6, Checks())[0]
+    return connect.connect_by_joins(example.edge_index, None, S, self_loops, 10**6, Checks())[0]
 
 
 def lemma_5(A, perm):
@@ -180,19 +180,6 @@ def test_edge_weights_and_assignments_are_checked():
     S = Assignment(torch.tensor([0, 1]), torch.tensor([0, 0]), None, 3, 1)
     with pytest.raises(ValueError, match="for each of the 1 edges"):
         assignment_connect(torch.tensor([[0], [1]]), S, torch.ones(2))
-
-
-def test_threads_do_not_change_the_result(monkeypatch):
-    cpu = pytest.importorskip("lcpool.ops.cpu.connect")
-    generator = torch.Generator().manual_seed(0)
-    edge_index = torch.randint(0, 500, (2, 1500), generator=generator)
-    perm = torch.randperm(500, generator=generator)[:250]
-    alone = cluster_connect(edge_index, perm, 500)
-    monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
-    assert torch.equal(cluster_connect(edge_index, perm, 500), alone)
-    with pytest.raises(ValueError, match=f"{alone.size(1):,} edges"):
-        cluster_connect(edge_index, perm, 500, max_edges=alone.size(1) - 1)
 
 
 @pytest.mark.usefixtures("backend")

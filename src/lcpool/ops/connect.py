@@ -105,25 +105,36 @@ def connect_clusters(
 ) -> Tensor:
     """:func:`cluster_connect` on checked input, by a compiled kernel where there is one.
 
-    A kernel may work graph by graph, from the graph of each node and how many each has and keeps.
-    Where it is not known how many, all are one graph.
+    A kernel may work graph by graph, from the graph of each node and how many each has and keeps,
+    where that is known.
     """
-    if plan is None:
-        plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
-    if batch is None:
-        batch = perm.new_zeros(edges.num_nodes)
     if is_traced():
-        traced: Tensor = connect_traced(
-            edges.index, edges.rows() if perm.is_cuda else [], edges.num_nodes,
-            perm, batch, plan.sizes.counts, plan.kept.counts, self_loops, max_edges,
-        )  # fmt: skip
-        return traced
+        return _connect_traced(edges, perm, batch, plan, self_loops, max_edges)
     options = (self_loops, max_edges, checks)
     found: Tensor | None = kernels(perm).connect_clusters(edges, perm, batch, plan, *options)
     if found is not None:
         return found
     S = clusters(edges.index, perm, edges.num_nodes, checks)
-    return _connect(edges.index, None, S, self_loops, max_edges, checks)[0]
+    return connect_by_joins(edges.index, None, S, self_loops, max_edges, checks)[0]
+
+
+def _connect_traced(
+    edges: Edges,
+    perm: Tensor,
+    batch: Tensor | None,
+    plan: KeepPlan | None,
+    self_loops: bool,
+    max_edges: int,
+) -> Tensor:
+    """:func:`connect_clusters` as an operator."""
+    if plan is None:
+        plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
+    batch = perm.new_zeros(edges.num_nodes) if batch is None else batch
+    found: Tensor = connect_traced(
+        edges.index, edges.rows() if perm.is_cuda else [], edges.num_nodes,
+        perm, batch, plan.sizes.counts, plan.kept.counts, self_loops, max_edges,
+    )  # fmt: skip
+    return found
 
 
 class ConnectClusters:
@@ -206,16 +217,22 @@ def connect_assignment(
     max_edges: int,
     checks: Checks,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`assignment_connect` on checked input."""
+    """:func:`assignment_connect` on checked input, by a compiled kernel where there is one."""
     if edge_weight is None:
         like = torch.empty(0) if assignment.value is None else assignment.value
         edge_weight = torch.ones(edge_index.size(1), dtype=like.dtype, device=edge_index.device)
-    edges, weight = _connect(edge_index, edge_weight, assignment, self_loops, max_edges, checks)
+    options = (self_loops, max_edges)
+    found: tuple[Tensor, Tensor] | None = kernels(edge_index).connect_assignment(
+        edge_index, edge_weight, assignment, *options
+    )
+    if found is not None:
+        return found
+    edges, weight = connect_by_joins(edge_index, edge_weight, assignment, *options, checks)
     assert weight is not None
     return edges, weight
 
 
-def _connect(
+def connect_by_joins(
     edge_index: Tensor,
     edge_weight: Tensor | None,
     S: Assignment,

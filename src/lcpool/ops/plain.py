@@ -171,5 +171,9 @@ def rows(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
     return row_pointers(row, num_rows), node[order]
 
 
+def connect_assignment(*_: object) -> None:
+    """Left to joins."""
+
+
 def connect_clusters(*_: object) -> None:
     """Left to joins, which also connect by other assignments."""

@@ -10,6 +10,7 @@ from lcpool.ops.cpu.lcsmp import (
     shifted_difference_sum,
 )
 from lcpool.ops.cpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
+from lcpool.ops.cpu.product import connect_assignment
 from lcpool.ops.cpu.select import select
 from lcpool.ops.cpu.survey import rows, survey
 
@@ -17,6 +18,7 @@ __all__ = [
     "aggregate",
     "combine",
     "combine_backward",
+    "connect_assignment",
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",

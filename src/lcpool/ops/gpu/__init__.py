@@ -12,11 +12,13 @@ from lcpool.ops.gpu.lcsmp import (
 from lcpool.ops.gpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
 from lcpool.ops.gpu.select import select
 from lcpool.ops.gpu.survey import rows, survey
+from lcpool.ops.plain import connect_assignment
 
 __all__ = [
     "aggregate",
     "combine",
     "combine_backward",
+    "connect_assignment",
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",

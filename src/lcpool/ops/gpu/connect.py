@@ -25,8 +25,8 @@ NODES = 128
 def connect_clusters(
     edges: Edges,
     perm: Tensor,
-    batch: Tensor,
-    plan: KeepPlan,
+    batch: Tensor | None,
+    plan: KeepPlan | None,
     self_loops: bool,
     max_edges: int,
     checks: Checks,
@@ -37,11 +37,14 @@ def connect_clusters(
         edges: A.
         perm: the kept nodes, by graph.
         batch: the graph of each node.
-        plan: how many nodes each graph has and keeps.
+        plan: how many nodes each graph has and keeps. Without it, all are one graph.
         self_loops: keep the diagonal.
         max_edges: refuse more edges than this.
         checks: pending verdicts, read with the number of edges.
     """
+    if plan is None:
+        plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
+    batch = perm.new_zeros(edges.num_nodes) if batch is None else batch
     # As far apart as the longest rows need; the others leave a gap.
     stride = -(-int(plan.kept.counts.max()) // BITS) if plan.kept.counts.numel() else 0
     if not 0 < stride * edges.num_nodes <= MAX_WORDS:
