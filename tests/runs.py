@@ -71,7 +71,7 @@ def _row(random, mean: float, std: float, epochs: int, size: int) -> dict[str, A
         "diverged": np.nan, "seconds": float(random.uniform(1, 20)),
         "peak_memory": int(random.integers(2**20, 2**32)), "stack": 10,
         "num_train": size * 8 // 10, "num_val": size // 10, "num_test": size // 10 + 1,
-        "device": "CPU", "lcpool": "0.1.0", "torch": "2", "pyg": "2", "python": "3",
+        "device": "a GPU", "lcpool": "0.1.0", "torch": "2", "pyg": "2", "python": "3",
         "commit": "0" * 40,
     }  # fmt: skip
 

@@ -7,7 +7,10 @@ import torch
 from graphs import dense
 from operators import ALL, DENSE, SELECTIONS, make
 
-from lcpool import cluster_connect, cluster_connect_blocks
+from lcpool import LCSMP, cluster_connect, cluster_connect_blocks
+from lcpool.nn.conv import FastGCNConv
+from lcpool.ops import kernels
+from lcpool.ops.graph import Graph
 from lcpool.train.seeding import seeded
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -67,10 +70,9 @@ def synchronisations(call):
 
 @pytest.mark.parametrize(
     ("name", "most"),
-    # Node selection: the kept nodes and the kept edges. LCPool's joins: the kept nodes, the
-    # entries of S', the work, and two sizes for each of the two products. The one of DiffPool is
-    # in PyG's GCNConv, which counts self-loops.
-    [("topk", 2), ("sag", 2), ("lcpool", 7), ("diff", 1), ("mincut", 0)],
+    # Selections: one look at the graph, and the edges of the pooled one. The one of DiffPool is in
+    # PyG's GCNConv, which counts self-loops.
+    [("topk", 2), ("sag", 2), ("lcpool", 2), ("diff", 1), ("mincut", 0)],
 )
 def test_synchronisations_are_the_ones_that_sizes_need(name, most):
     x, edges, batch = (t.cuda() for t in graphs())
@@ -83,11 +85,12 @@ def test_synchronisations_are_the_ones_that_sizes_need(name, most):
     assert synchronisations(call) <= most
 
 
-def test_one_graph_needs_no_synchronisation_for_its_nodes():
+def test_one_graph_is_looked_at_once():
+    """And the kept edges are counted."""
     x, edges, _ = (t.cuda() for t in graphs(num_graphs=1))
     pool = make("topk").cuda()
     pool(x, edges)
-    assert synchronisations(lambda: pool(x, edges)) == 1
+    assert synchronisations(lambda: pool(x, edges)) == 2
 
 
 @pytest.mark.parametrize("name", SELECTIONS)
@@ -148,6 +151,104 @@ def test_autocast(name):
         out = pool(x, edges, batch=batch)
     (out.x.float().sum() + out.loss).backward()
     assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("given", ["one graph", "sorted", "shuffled"])
+@pytest.mark.parametrize("name", ["lcpool", "lcpool*", "topk", "sag"])
+def test_the_same_call_gives_the_same_bits(name, given, strict, monkeypatch):
+    """With hubs, where atomics meet; also with the algorithms that torch calls deterministic."""
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # which these ask for
+    x, edges, batch = graphs(num_graphs=40, nodes=100)
+    if given == "one graph":
+        edges[1, ::2] = edges[1, ::2] % 5
+    if given == "shuffled":
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(1))
+        there = torch.empty_like(order).index_copy(0, order, torch.arange(len(x)))
+        x, batch, edges = x[order], batch[order], there[edges]
+    x, edges, batch = x.float().cuda().requires_grad_(), edges.cuda(), batch.cuda()
+    pool, results = fast(name).float().cuda(), []
+    try:
+        torch.use_deterministic_algorithms(strict)
+        for _ in range(3):
+            out = pool(x, edges, batch=None if given == "one graph" else batch)
+            grads = torch.autograd.grad(out.x.square().sum(), [x, *pool.parameters()])
+            results.append([out.x, out.edge_index, out.score, *grads])
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for result in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(result, results[0], strict=True))
+
+
+def fast(name):
+    """The operator with the convolutions of this package: PyG's add in no order on a GPU."""
+    pool = make(name)
+    if name == "lcpool*":
+        pool.cluster = FastGCNConv(8, 8)
+    return pool
+
+
+def test_plain_torch_gives_the_same_bits_too(monkeypatch):
+    monkeypatch.setattr(kernels, "gpu_kernels", lambda: None)
+    x, edges, batch = (t.cuda() for t in graphs(num_graphs=40, nodes=100))
+    x, pool = x.float().requires_grad_(), make("lcpool").float().cuda()
+    outs = [pool(x, edges, batch=batch).x for _ in range(3)]
+    grads = [torch.autograd.grad(out.square().sum(), x)[0] for out in outs]
+    for found in (outs, grads):
+        assert all(torch.equal(other, found[0]) for other in found[1:])
+
+
+@pytest.mark.parametrize("with_batch", [True, False])
+def test_a_cuda_graph_captures_the_score_and_the_sums(with_batch):
+    """Their shapes are those of the input: nothing is asked of the device."""
+    x, edges, batch = (t.cuda() for t in graphs())
+    torch.manual_seed(0)
+    score, conv = LCSMP(8).double().cuda(), FastGCNConv(8, 8).double().cuda()
+    graph = Graph.of(x, edges, None, batch if with_batch else None, 6 if with_batch else None)
+
+    def step(x):
+        y = conv(x, graph.edges)
+        return score.gate(score.rank(y, graph.edges), graph)
+
+    static = x.clone().requires_grad_()
+
+    def both(static):
+        h = step(static)
+        return h, torch.autograd.grad(h.square().sum(), static)[0]
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # kernels compile, and rows of edges are made, before
+        for _ in range(3):
+            both(static)
+    torch.cuda.current_stream().wait_stream(stream)
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        found = both(static)
+    for seed in (1, 2):
+        new = graphs(seed)[0].cuda()
+        with torch.no_grad():
+            static.copy_(new)
+        captured.replay()
+        expected = both(new.clone().requires_grad_())
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("with_batch", [True, False])
+@pytest.mark.parametrize("name", ["lcpool", "topk", "sag"])
+def test_compiles_on_a_gpu(name, with_batch):
+    pool = make(name).cuda()
+    torch._dynamo.reset()
+    fast = torch.compile(pool, fullgraph=True, dynamic=True, backend="aot_eager")
+    for seed, count in ((0, 6), (1, 9)):
+        x, edges, batch = (t.cuda() for t in graphs(seed, num_graphs=count))
+        options = {"batch": batch} if with_batch else {}
+        for ours, eager in zip(fast(x, edges, **options), pool(x, edges, **options), strict=True):
+            assert ours is eager or torch.equal(ours, eager)
+    with pytest.raises(ValueError, match="'edge_index' spans"):
+        fast(x, edges + 1, **options)
+    assert fast(x, edges, **options).x.isfinite().all()
 
 
 def test_what_is_drawn_on_a_gpu_follows_the_seed_and_leaves_the_callers_numbers():

@@ -7,11 +7,21 @@ from sweep.sweeping import small_jobs, sweep, write_tu
 from typer.testing import CliRunner
 
 from lcpool.cli.app import app
-from lcpool.cli.bench import _seconds
-from lcpool.sweep import Results, Store
+from lcpool.cli.bench import _left, _seconds
+from lcpool.cli.checks import check_own_pooling
+from lcpool.sweep import Results, Store, trial
 
 SHORT = ("--runs", 2, "--hidden", 8, "--epochs", 2, "--device", "cpu")
 SMALL = ("--pools", "nopool,topkpool", *SHORT)
+OWN = """\
+from torch import nn
+class Pool(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+    def forward(self, x, edge_index, edge_attr=None, batch=None):
+        {}
+        return x, edge_index, edge_attr, batch
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -32,11 +42,12 @@ def dataset(tmp_path: Path) -> Path:
 
 
 def test_from_nothing_to_a_table(bench: Callable, dataset: Path):
-    """Train, ask again, look, train a row again, export."""
+    """Train, ask again, look, train a row again, export; fresh splits are the default."""
     done = bench("-d", dataset, *SMALL, "--split", "both", "--workers", 2)
     assert done.exit_code == 0, done.stderr
     assert "RINGS hierarchical gcn nopool shared+fresh: done in" in done.stderr
     assert "2 of 2 jobs are complete in bench.sqlite; 8 runs now." in done.stderr
+    assert done.stderr.splitlines()[-1].endswith("lcpool report bench.sqlite")
     again = bench("-d", dataset, *SMALL, "--split", "both")
     assert "2 of 2 jobs are complete in bench.sqlite; 0 runs now." in again.stderr
     seen = bench("-d", dataset, *SMALL, "--runs", 3, "--dry-run")
@@ -62,22 +73,36 @@ def test_a_changed_result_is_noticed_by_a_replay(bench: Callable, dataset: Path)
 
 def test_failures_are_in_the_last_lines_and_the_exit_status(bench: Callable, dataset: Path):
     """A pooling that works when it is tried on a small graph, and fails on the data."""
-    Path("moody.py").write_text(
-        "from torch import nn\n"
-        "class Pool(nn.Module):\n"
-        "    def __init__(self, channels):\n"
-        "        super().__init__()\n"
-        "    def forward(self, x, edge_index, edge_attr=None, batch=None):\n"
-        "        assert x.size(0) == 4, 'only for four nodes'\n"
-        "        return x, edge_index, edge_attr, batch\n"
-    )
+    Path("moody.py").write_text(OWN.format("assert x.size(0) == 4, 'only for four nodes'"))
     done = bench("-d", dataset, *SHORT, "--pools", "nopool,moody:Pool", "--workers", 1)
     assert done.exit_code == 1
-    *_, aside, complete, failed = done.stderr.splitlines()
-    assert aside.startswith("lcpool: set aside: RINGS hierarchical gcn moody:Pool shared: ")
-    assert "AssertionError: only for four nodes" in aside
+    *_, aside, complete, failed, report = done.stderr.splitlines()
+    assert aside.startswith("lcpool: set aside: RINGS hierarchical gcn moody:Pool fresh: ")
+    assert aside.endswith("moody.py:6: AssertionError: only for four nodes")
+    assert "lcpool report" in report
     assert "1 of 2 jobs are complete" in complete
     assert "1 job failed; its traceback is in the store's table 'failures'" in failed
+
+
+@pytest.mark.parametrize("deed", ["os._exit(0)", "os.abort()"])
+def test_a_pooling_that_ends_python_is_named(bench: Callable, dataset: Path, deed: str):
+    Path("deadly.py").write_text(OWN.format(f"import os; {deed}"))
+    done = bench("-d", dataset, *SHORT, "--pools", "deadly:Pool", "--workers", 1)
+    assert done.exit_code == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "a call of 'deadly:Pool' on a tiny graph did not come back" in line
+    assert not Path("bench.sqlite").exists()
+
+
+def test_a_pooling_that_never_comes_back_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trial, "PATIENCE", 0.1)
+    with pytest.raises(ValueError, match=r"poolings:Hangs' on a tiny graph has not ended"):
+        trial.try_out(check_own_pooling, "sweep.poolings:Hangs", 8, 0.5)
+
+
+def test_what_a_pooling_prints_when_it_is_tried_is_no_result(capfd: pytest.CaptureFixture[str]):
+    trial.try_out(check_own_pooling, "sweep.poolings:Talks", 8, 0.5)
+    assert "talks" not in capfd.readouterr().out
 
 
 def test_a_time_limit(bench: Callable, dataset: Path):
@@ -93,6 +118,7 @@ def test_the_paper(bench: Callable, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, 100, 1000, ""))
     done = bench("--paper", "--dry-run")
     assert "192 jobs, 1920 trainings, 1920 missing" in done.stdout
+    assert "split shared, runs 10" in done.stdout
     done = bench("--paper", "--dry-run", "--split", "both", "--runs", 2, "--pools", "lcpool-star")
     assert "24 jobs, 96 trainings, 96 missing" in done.stdout
 
@@ -128,6 +154,8 @@ def test_merge(bench: Callable):
         (["--engine", "abacus"], "unknown engine 'abacus'"),
         (["--device", "abacus"], "unknown device 'abacus'"),
         (["--workers", "0"], "--workers must be at least 1"),
+        (["--stack", "0"], "--stack must be at least 1"),
+        (["--engine", "ray", "--cpus", "0"], "a job needs more than 0"),
         (["--store", "."], "is a folder"),
         (["--replay", "nopool/1"], "there is no such store"),
         (["export", "none.sqlite", "out"], "is no file of results"),
@@ -140,6 +168,7 @@ def test_an_error_is_one_line(bench: Callable, arguments: list[str], message: st
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+    assert not list(Path().glob("*.sqlite*"))  # Nothing was changed.
 
 
 def test_a_file_of_grids(bench: Callable):
@@ -150,6 +179,27 @@ def test_a_file_of_grids(bench: Callable):
     assert "2 jobs, 4 trainings" in shown
     assert shown.count("ratio=0.25") == 1  # what tells the rows apart
     assert "2 jobs, 6 trainings" in bench("--file", "grid.toml", "--dry-run", "--runs", 3).stdout
+
+
+def test_what_all_jobs_share_is_said_once(bench: Callable, monkeypatch: pytest.MonkeyPatch):
+    """By names that a file of grids understands, and in 80 columns without a broken word."""
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("grid.toml").write_text(
+        "pools = ['lcpool', 'mincutpool']\nbackbones = ['hierarchical', 'plain']\nhidden = 8\n"
+        "epochs = 2\n[[grid]]\nratio = 0.25\nself_loops = false\n[[grid]]\n"
+    )
+    first, *rows = bench("--file", "grid.toml", "--dry-run").stdout.splitlines()
+    assert first.rstrip() == ("dataset builtin, conv gcn, split fresh, runs 10, hidden=8, epochs=2")
+    row = next(row.split() for row in rows if "mincutpool" in row and "plain" in row)
+    assert row == ["plain", "mincutpool", "ratio=0.25,", "self_loops=False", "10"]
+
+
+def test_a_time_limit_counts_from_the_start_and_leaves_time_to_end(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("time.monotonic", lambda: 103.0)
+    assert _left(20.0, began=100.0) == 20 - 3 - 3  # Python ends faster than it began.
+    assert _left(600.0, began=3.0) == 600 - 100 - 10
 
 
 def test_lengths_of_time():

@@ -10,7 +10,7 @@ from lcpool.report import Report
 from lcpool.report.page import page
 from lcpool.sweep.results import Results
 
-FILES = {"report.html", "tables.md", "tables.tex", "tables.csv"}
+FILES = {"report.html", "tables.md", "tables.tex", "tables.csv", "ranks.csv"}
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def lcpool_report(monkeypatch: pytest.MonkeyPatch) -> Callable:
 
 @pytest.fixture
 def runs_csv(tmp_path: Path) -> Path:
-    results = make_results(datasets=("DD", "NCI1", "[red]NA"), runs=2)
+    results = make_results(datasets=("DD", "NCI1", "[red]NA"), runs=5)
     return results.write(tmp_path / "sweep" / "runs.csv")
 
 
@@ -38,11 +38,15 @@ def test_files_and_summary(lcpool_report: Callable, runs_csv: Path):
     assert "fresh: a new one for each run" in done.stdout
     assert done.stdout.count("undecided") + done.stdout.count("refuted") >= 1
     lines = [line.split() for line in done.stdout.splitlines()]
-    ranks = [line[0] for line in lines if len(line) == 6 and line[0] in report.ranked.pools]
-    average = report.ranked.average_ranks(report.ranked.means)
-    by_name = dict(zip(report.ranked.pools, average, strict=True))
-    assert set(ranks) == set(by_name)
-    assert [by_name[pool] for pool in ranks] == sorted(average)
+    rows = [line for line in lines if len(line) == 5 and line[0] in report.ranked.pools]
+    assert [row[0] for row in rows] == report.ranked.order
+    c = report.ranked
+    blocks = dict(zip(c.pools, c.blocks(c.means).T, strict=True))
+    for pool, *accuracies, rank in rows:
+        assert [float(a) for a in accuracies] == pytest.approx(blocks[pool], abs=0.006)
+        assert float(rank) == pytest.approx(
+            c.average_ranks(c.means)[c.pools.index(pool)], abs=0.006
+        )
 
 
 def test_a_report_from_files_is_the_report_of_the_runs(lcpool_report: Callable, tmp_path: Path):

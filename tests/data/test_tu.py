@@ -106,6 +106,9 @@ def test_blank_lines_carriage_returns_and_a_byte_order_mark(write_tu: WriteTu):
     graphs = read_tu(write_tu(graph_labels="\ufeff3\r\n\r\n5\r\n\n", A="1 ,2\r\n\r\n 2,1 \r\n"))
     assert graphs.classes == (3, 5)
     assert edges_of(graphs, 0) == [[0, 1], [1, 0]]
+    graphs = read_tu(write_tu(graph_labels=" \n3\n \t\n5\n ", A="1 ,2\n  \r\n 2,1 \n "))
+    assert graphs.classes == (3, 5)
+    assert edges_of(graphs, 0) == [[0, 1], [1, 0]]
 
 
 @pytest.mark.parametrize(

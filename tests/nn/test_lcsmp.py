@@ -1,7 +1,10 @@
+import copy
+
 import pytest
 import torch
 from graphs import Example, graphs
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from torch.nn.functional import relu
 
 from lcpool import LCSMP
@@ -60,16 +63,44 @@ def test_nothing_of_the_width_of_edges_goes_through_a_linear_layer():
     """L_d is applied to nodes, not to edges."""
     rows = []
     score = LCSMP(4)
-    linear = torch.nn.functional.linear
-
-    def spy(x, *args):
-        rows.append(x.size(0))
-        return linear(x, *args)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.nn.functional, "linear", spy)
-        score.rank(torch.randn(3, 4), Edges(torch.randint(0, 3, (2, 50)), 3))
+    for lin in (score.lin_d, score.lin_fd, score.lin_x, score.lin_s):
+        lin.register_forward_hook(lambda _, inputs, out: rows.append(inputs[0].size(0)))
+    score.rank(torch.randn(3, 4), Edges(torch.randint(0, 3, (2, 50)), 3))
     assert rows == [3, 3, 3, 3]
+
+
+def watched(score: LCSMP) -> LCSMP:
+    """The same layer with somebody looking at a part of it, so that its parts are called."""
+    score = copy.deepcopy(score)
+    score.lin_x.register_forward_hook(lambda *_: None)
+    return score
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(example=graphs(), width=st.sampled_from([1, 5, 130]))
+def test_the_operator_equals_the_composition_of_layers(example: Example, width, backend):
+    torch.manual_seed(example.seed)
+    edges = Edges(example.edge_index, example.num_nodes)
+    one = LCSMP(8, width).double()
+    grads = []
+    for score in (one, watched(one)):
+        x = example.features().requires_grad_()
+        s = score.rank(x, edges)
+        found = torch.autograd.grad(s, [x, *score.parameters()], torch.arange(s.numel()) - 1.0)
+        grads.append((s, *found))
+    torch.testing.assert_close(*grads)
+
+
+def test_the_gradients_gradient():
+    torch.manual_seed(0)
+    one = LCSMP(3, 4).double()
+    edges = Edges(torch.tensor([[0, 1, 1, 2, 3, 3], [1, 0, 2, 1, 0, 3]]), 4)
+    found = []
+    for score in (one, watched(one)):
+        x = torch.randn(4, 3, dtype=torch.float64, generator=torch.manual_seed(1)).requires_grad_()
+        (grad,) = torch.autograd.grad(score.rank(x, edges).pow(2).sum(), x, create_graph=True)
+        found.append(torch.autograd.grad(grad.pow(2).sum(), [x, *score.parameters()]))
+    torch.testing.assert_close(*found)
 
 
 def test_rescaled_gate_keeps_the_size_of_features():

@@ -198,8 +198,8 @@ def test_a_folder_in_place_of_a_file(tmp_path):
         ([[0.0], [1.0]], [0], {}, TypeError, "int64 indices, not torch.float32"),
         ([[0, 1], [1, 0]], [3], {}, ValueError, "'perm' spans"),
         ([[0, 1], [1, 0]], [1, 1], {}, ValueError, "names a node twice"),
-        ([[0, 1], [1, 0]], [0], {"num_nodes": 2**31}, ValueError, "less than 2³¹, not 2,147"),
-        ([[0, 1], [1, 0]], [0], {"num_nodes": -1}, ValueError, "at least 0"),
+        ([[0, 1], [1, 0]], [0], {"num_nodes": 2**31}, ValueError, "'num_nodes' counts 2,147"),
+        ([[0, 1], [1, 0]], [0], {"num_nodes": -1}, ValueError, "count from 0"),
         ([[0, 1], [1, 0]], [0], {"edges_per_block": 0}, ValueError, "at least 1, not 0"),
     ],
 )

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile
 
-from lcpool import Assignment, assignment_connect, cluster_connect
+from lcpool import Assignment, LCPooling, assignment_connect, cluster_connect
+from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import connect, product
 from lcpool.ops.assignment import clusters, selection
 from lcpool.ops.checks import Checks
@@ -15,7 +16,7 @@ from lcpool.ops.checks import Checks
 
 def by_torch(example: Example, perm, self_loops=True):
     S = clusters(example.edge_index, perm, example.num_nodes)
-    return connect._connect(example.edge_index, None, S, self_loops, 10**6, Checks())[0]
+    return connect.connect_by_joins(example.edge_index, None, S, self_loops, 10**6, Checks())[0]
 
 
 def lemma_5(A, perm):
@@ -181,19 +182,6 @@ def test_edge_weights_and_assignments_are_checked():
         assignment_connect(torch.tensor([[0], [1]]), S, torch.ones(2))
 
 
-def test_threads_do_not_change_the_result(monkeypatch):
-    cpu = pytest.importorskip("lcpool.ops.cpu.connect")
-    generator = torch.Generator().manual_seed(0)
-    edge_index = torch.randint(0, 500, (2, 1500), generator=generator)
-    perm = torch.randperm(500, generator=generator)[:250]
-    alone = cluster_connect(edge_index, perm, 500)
-    monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
-    assert torch.equal(cluster_connect(edge_index, perm, 500), alone)
-    with pytest.raises(ValueError, match=f"{alone.size(1):,} edges"):
-        cluster_connect(edge_index, perm, 500, max_edges=alone.size(1) - 1)
-
-
 @pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("num_nodes", [0, 1, 5])
 def test_no_edges_and_nothing_kept(num_nodes):
@@ -219,6 +207,28 @@ def test_no_edges_and_nothing_kept(num_nodes):
 def test_bad_input_is_named(edges, perm, error, words):
     with pytest.raises(error, match=words):
         cluster_connect(torch.tensor(edges), torch.tensor(perm), 3)
+
+
+def test_more_than_kernels_can_number():
+    """2³¹ edges that take no memory: they are counted before anything is read."""
+    node = torch.zeros(1, dtype=torch.long)
+    many, some = node.expand(2, 2**31), node.expand(2, 3)
+    with pytest.raises(ValueError, match="'edge_index' counts 2,147,483,648"):
+        cluster_connect(many, node, 5)
+    with pytest.raises(ValueError, match="'edge_index' counts 2,147,483,648"):
+        cluster_connect(node.int().expand(2, 2**31), node, 5)
+    with pytest.raises(ValueError, match="'perm' counts 2,147,483,648"):
+        cluster_connect(some, many[0], 5)
+    for count in (2**31, -1):
+        with pytest.raises(ValueError, match=f"'num_nodes' counts {count:,}"):
+            cluster_connect(some, node, count)
+        with pytest.raises(ValueError, match=f"'num_clusters' counts {count:,}"):
+            Assignment(node, node, None, 5, count)
+    with pytest.raises(ValueError, match="'edge_index' counts 2,147,483,648"):
+        assignment_connect(many, Assignment(node, node, None, 5, 1))
+    for layer in (LCPooling(4), FastGCNConv(4, 4)):
+        with pytest.raises(ValueError, match="'edge_index' counts 2,147,483,648"):
+            layer(torch.zeros(5, 4), many)
 
 
 def test_indices_without_nodes():

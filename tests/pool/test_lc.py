@@ -8,6 +8,7 @@ from torch_geometric.nn import GCNConv, GraphConv
 from torch_geometric.utils import to_dense_adj
 
 from lcpool import LCSMP, LCPooling, LocalClusterPooling
+from lcpool.nn.conv import FastGCNConv
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
 
@@ -105,6 +106,49 @@ def test_gradients_reach_features_and_score():
     for name, parameter in pool.named_parameters():
         # b_s moves all scores of a graph alike, which a softmax does not see.
         assert (parameter.grad.abs().sum() > 1e-12) == (name != "score.lin_s.bias"), name
+
+
+@pytest.mark.parametrize(("star", "strict"), [(False, False), (True, True)])
+@pytest.mark.parametrize("order", ["one graph", "sorted", "shuffled"])
+def test_every_kernel_gives_the_same_bits_each_time(order, star, strict, backend):
+    """With torch's deterministic algorithms, which refuse some operations, and without."""
+    n = 24 if backend == "triton" else 2400  # large enough for two threads; its interpreter is slow
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(0, n, (2, 4 * n), generator=generator)
+    edges[:, :n] //= n // 4  # hubs
+    batch = torch.arange(n) // 900 if order == "sorted" else torch.arange(n) % 3
+    x = torch.randn(n, 32, generator=generator, requires_grad=True)
+    torch.manual_seed(0)
+    pool = LCPooling(32, cluster=FastGCNConv(32, 32) if star else None)
+    threads, results = torch.get_num_threads(), []
+    try:
+        torch.set_num_threads(2)
+        torch.use_deterministic_algorithms(strict)
+        for _ in range(2):
+            out = pool(x, edges, batch=None if order == "one graph" else batch)
+            grads = torch.autograd.grad(out.x.square().sum(), [x, *pool.parameters()])
+            results.append([out.x, out.edge_index, out.score, out.lift(), *grads])
+    finally:
+        torch.use_deterministic_algorithms(False)
+        torch.set_num_threads(threads)
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_autocast_does_not_decide_who_is_kept():
+    """In bfloat16 most of 200 scores tie, and the first of equals would be kept."""
+    torch.manual_seed(0)
+    pool, x = LCPooling(8), 1 + 0.01 * torch.rand(200, 8)
+    edges = torch.randint(0, 200, (2, 600))
+    expected = pool(x, edges)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = pool(x, edges)
+        of_sixteen_bits = pool(x.bfloat16(), edges)
+    assert torch.equal(out.perm, expected.perm)
+    assert out.score.dtype == torch.float32
+    torch.testing.assert_close(out.x, expected.x)
+    assert of_sixteen_bits.x.dtype == torch.bfloat16
+    assert of_sixteen_bits.score.dtype == torch.bfloat16
+    assert pool.score(x, edges).unique().numel() > 190
 
 
 def test_lc_pool_star():

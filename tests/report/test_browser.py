@@ -30,7 +30,7 @@ def browser() -> Iterator:
 
 @pytest.fixture(scope="module")
 def paper_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(Report.of(make_results()), tmp_path_factory.mktemp("paper"))
+    return written(Report.of(make_results(runs=5)), tmp_path_factory.mktemp("paper"))
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +124,9 @@ def test_explanations(visit, paper_page: Path):
     assert tip.is_visible()
     tab.keyboard.press("Escape")
     assert not tip.is_visible()
+    tab.mouse.move(0, 0)  # Away from what scrolls under it.
     tab.locator("#all-cells").get_by_role("button", name="memory").focus()
-    assert tip.inner_text() == "Peak memory of the runs trained as one."
+    assert tip.inner_text() == "Peak memory of the runs trained as one, on a GPU."
     tab.locator("#accuracy svg [data-tip]").first.hover()
     assert "nopool: " in tip.inner_text()
     for heading in tab.locator(".sheet th button").all():
@@ -149,10 +150,18 @@ def test_light_and_dark(visit, paper_page: Path):
 def test_a_phone_does_not_scroll_sideways(visit, which: str, request: pytest.FixtureRequest):
     tab = visit(request.getfixturevalue(which), viewport=PHONE)
     assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert tab.locator(".scrolls:has(#all-cells)").count() == 1
     tab.locator("#all-cells").get_by_role("button", name="memory").focus()
     box = tab.locator("#tip").bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= PHONE["width"]
+
+
+def test_one_picture_is_large_enough(visit, tmp_path: Path):
+    one = make_results(datasets=("MINE",), backbones=("plain",), convs=("gcn",))
+    tab = visit(written(Report.of(one), tmp_path), viewport={"width": 1280, "height": 900})
+    assert tab.locator("#accuracy svg").bounding_box()["width"] > 500
+    assert tab.locator(".scrolls").count() == 0
 
 
 def test_print(visit, paper_page: Path):

@@ -72,6 +72,13 @@ def test_options_that_all_runs_share_are_not_in_the_name_but_forbid_the_papers_f
     assert cells["paper_mean"].isna().all()
 
 
+def test_memory_is_of_gpus_alone():
+    results = make_results(datasets=("DD",))
+    assert gather(select(results))["peak_memory"].notna().all()
+    results.runs["device"] = "CPU"
+    assert gather(select(results))["peak_memory"].isna().all()
+
+
 def test_a_seed_is_left_open_by_the_paper():
     cells = gather(select(make_results(protocol=Protocol(seed=7))))
     assert cells["as_paper"].all()

@@ -1,13 +1,19 @@
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 from runs import make_results
 
 from lcpool.models import POOLINGS
-from lcpool.report.cells import gather, select
+from lcpool.report import comparison
+from lcpool.report.cells import GROUP, gather, select
 from lcpool.report.comparison import Comparison
 from lcpool.report.pairs import pairs_over_datasets, pairs_over_splits
-from lcpool.report.statistics import ranks
+from lcpool.report.statements import winners
+from lcpool.report.statistics import holm, over_datasets, ranks
+from lcpool.sweep.results import Results
+from lcpool.train import Protocol
 
 RANKED = tuple(pool for pool in POOLINGS if pool != "lcpool*")
 
@@ -37,7 +43,8 @@ def test_more_backbones_are_no_more_evidence():
     few, many = (Comparison.of(runs, RANKED) for runs in (one, four))
     assert many.friedman == few.friedman
     assert many.critical_difference == few.critical_difference
-    pd.testing.assert_frame_equal(pairs_over_datasets(many), pairs_over_datasets(few))
+    pairs = [pairs_over_datasets(c, "lcpool", picked=False) for c in (many, few)]
+    pd.testing.assert_frame_equal(*pairs)
 
 
 def test_ranks_of_a_backbone_are_the_papers_kind():
@@ -83,31 +90,98 @@ def test_poolings_that_never_met():
     assert len(c.groups) == 0
     assert c.friedman is None
     assert c.critical_difference is None
-    assert pairs_over_datasets(c).empty
+    assert pairs_over_datasets(c, "lcpool", picked=False).empty
 
 
-def test_resampling_keeps_pairs_together():
-    """A pooling that is one point better on every split is so in every resample."""
-    runs = select(make_results(datasets=("DD",), pools=("nopool", "lcpool"), runs=5))
-    base = runs[runs["pool"] == "nopool"]["accuracy"].to_numpy()
-    runs.loc[runs["pool"] == "lcpool", "accuracy"] = base + 1
+def test_resampling_keeps_splits_together():
+    """A pooling that is one point better on every split, with any backbone, always is."""
+    for split in ("fresh", "shared"):
+        runs = select(
+            make_results(datasets=("DD",), pools=("nopool", "lcpool"), runs=5, split=split)
+        )
+        base = runs["run"].map(dict(enumerate([70.0, 71.0, 74.0, 69.0, 72.0])))
+        runs["accuracy"] = base + (runs["pool"] == "lcpool")
+        c = Comparison.of(runs, ("nopool", "lcpool"))
+        drawn = c.resampled()
+        between = drawn - drawn[:, :1, :1]
+        expected = np.broadcast_to([0.0, 1.0], between.shape)
+        if split == "fresh":
+            assert between == pytest.approx(expected)
+        else:
+            assert (between - expected)[:, :, 1].std() > 0.1
+        assert drawn.mean(axis=0) == pytest.approx(c.means, abs=0.2)
+        assert (c.resampled() == drawn).all()
+
+
+def test_a_run_that_a_cell_lacks_is_drawn_for_the_others():
+    c = compared(
+        datasets=("DD",),
+        runs=5,
+        without=lambda runs: (runs["pool"] == "nopool") & (runs["run"] == 2),
+    )
+    drawn = c.resampled()
+    assert np.isfinite(drawn).all()
+    assert drawn.mean(axis=0) == pytest.approx(c.means, abs=0.3)
+
+
+@pytest.mark.parametrize("split", ["fresh", "shared"])
+@pytest.mark.parametrize("num_runs", [5, 10])
+def test_resamples_spread_as_far_as_the_truth_lies(split: str, num_runs: int, monkeypatch):
+    """95 % of them cover the true mean 95 times in 100, though runs on fresh splits resemble."""
+    monkeypatch.setattr(comparison, "RESAMPLES", 400)
+    random, share, n = np.random.default_rng(0), 1 / 8, 300
+    common = share / (1 + share) if split == "fresh" else 0.0
+    noise = np.sqrt(common) * random.normal(size=(n, 1))
+    noise = noise + np.sqrt(1 - common) * random.normal(size=(n, num_runs))
+    runs = pd.DataFrame(70 + noise).melt(var_name="run", value_name="accuracy", ignore_index=False)
+    names = {"backbone": "b", "conv": "c", "pool": "p", "seed": 0, "split": split}
+    runs = runs.reset_index(names="dataset").assign(**names, num_train=8, num_test=1)
+    low, high = np.quantile(Comparison.of(runs, ["p"]).resampled(), [0.025, 0.975], axis=0)
+    assert 0.92 * n < ((low < 70) & (high > 70)).sum() < 0.98 * n
+
+
+def test_equal_means_are_equal_whatever_was_summed_first():
+    """The mean of the same runs in another order differs in its last bits."""
+    runs = select(make_results(datasets=("DD", "NCI1"), pools=("nopool", "sagpool", "lcpool")))
+    values = {"nopool": [0.1, 0.2, 0.3], "sagpool": [0.3, 0.2, 0.1], "lcpool": [0.2, 0.2, 0.2]}
+    runs["accuracy"] = [
+        values[pool][run] for pool, run in zip(runs["pool"], runs["run"], strict=True)
+    ]
+    c = Comparison.of(runs, ("nopool", "sagpool", "lcpool"))
+    assert (c.average_ranks(c.means) == 2).all()
+    assert (c.backbone_ranks(c.means) == 2).all()
+    assert c.friedman.permuted_p == 1
+    assert (winners(c.means) == 8).all()
+    assert (pairs_over_datasets(c, "lcpool", picked=False)[["better", "p"]] == [0, 1]).all(
+        axis=None
+    )
+    assert gather(runs)["mean"].nunique() == 1
+
+
+def test_seeds_are_replicates():
+    """Twice the runs of one pooling, paired by seed and number."""
+    both = [
+        make_results(
+            datasets=("DD",), pools=("nopool", "lcpool"), protocol=Protocol(seed=s), seed=s
+        )
+        for s in (0, 1)
+    ]
+    results = Results(pd.concat([r.runs for r in both], ignore_index=True))
+    runs = select(results)
+    assert set(runs["pool"]) == {"nopool", "lcpool"}
+    assert set(gather(runs)["runs"]) == {6}
+    base = runs["seed"] * 10.0 + runs["run"]
+    runs["accuracy"] = base + (1 + 0.1 * (runs["run"] + runs["seed"])) * (runs["pool"] == "lcpool")
     c = Comparison.of(runs, ("nopool", "lcpool"))
-    paired, alone = c.resampled(paired=True), c.resampled(paired=False)
-    assert paired[..., 1] - paired[..., 0] == pytest.approx(1)
-    assert (alone[..., 1] - alone[..., 0]).std() > 0.1
-    assert paired.mean(axis=0) == pytest.approx(c.means, abs=0.2)
-    assert (c.resampled(paired=True) == paired).all()
-
-
-def test_the_spread_of_resampled_means():
-    c = compared(datasets=("DD",), runs=10)
-    expected = [[runs.std(ddof=0) / np.sqrt(10) for runs in row] for row in c.values]
-    assert c.resampled(paired=False).std(axis=0) == pytest.approx(np.array(expected), rel=0.1)
+    pairs = pairs_over_splits(c, "lcpool", picked=False, by=GROUP)
+    assert set(pairs["splits"]) == {6}
+    assert pairs["difference"].to_numpy() == pytest.approx(1.15)
+    assert (pairs["high"] - pairs["low"] < 1).all()
 
 
 def test_pairs_over_datasets():
     c = compared(runs=10)
-    pairs = pairs_over_datasets(c).set_index("pool")
+    pairs = pairs_over_datasets(c, "lcpool", picked=False).set_index("pool")
     assert set(pairs.index) == set(RANKED) - {"lcpool"}
     blocks = dict(zip(c.pools, c.blocks(c.means).T, strict=True))
     d = blocks["lcpool"] - blocks["sagpool"]
@@ -116,10 +190,28 @@ def test_pairs_over_datasets():
     assert (pairs["p_holm"] >= pairs["p"]).all()
     assert (pairs["p_holm"] >= 6 / 2**5 - 1e-9).all()  # Six datasets show nothing among six.
     assert (pairs["smallest"] > (pairs["high"] - pairs["low"]) / 2).all()
+    assert set(pairs["tests"]) == {6}
+
+
+def test_who_was_picked_is_corrected_for_all_pairs():
+    """By the p of all 21, of which six are shown."""
+    c = compared(runs=10)
+    every = {
+        (one, other): over_datasets(d).p
+        for one, other in itertools.combinations(RANKED, 2)
+        for d in [c.blocks(c.means)[:, [RANKED.index(one), RANKED.index(other)]] @ [1.0, -1.0]]
+    }
+    pairs = pairs_over_datasets(c, c.order[0], picked=True)
+    assert len(pairs) == 6
+    assert set(pairs["tests"]) == {21}
+    corrected = dict(zip(every, holm(np.array(list(every.values()))), strict=True))
+    for pool, p in zip(pairs["pool"], pairs["p_holm"], strict=True):
+        expected = corrected.get((c.order[0], pool), corrected.get((pool, c.order[0])))
+        assert p == pytest.approx(expected)
 
 
 def test_pairs_over_splits_pair_the_same_split():
-    runs = select(make_results(datasets=("DD", "NCI1"), pools=("nopool", "lcpool"), runs=5))
+    runs = select(make_results(datasets=("DD", "NCI1"), pools=("nopool", "lcpool"), runs=7))
     better = runs["pool"] == "lcpool"
     noise = np.random.default_rng(0).normal(1, 0.1, better.sum())
     runs.loc[better, "accuracy"] = runs[runs["pool"] == "nopool"]["accuracy"].to_numpy() + noise
@@ -127,13 +219,31 @@ def test_pairs_over_splits_pair_the_same_split():
     runs = runs.sample(frac=1, random_state=0)
     lost = runs[(runs["pool"] == "nopool") & (runs["run"] == 3) & (runs["dataset"] == "DD")].index
     runs.loc[lost, "accuracy"] = np.nan
-    pairs = pairs_over_splits(Comparison.of(runs, ("nopool", "lcpool")), gather(runs))
+    c = Comparison.of(runs, ("nopool", "lcpool"))
+    pairs = pairs_over_splits(c, "lcpool", picked=False, by=GROUP)
     assert len(pairs) == 8
     assert (pairs["p_holm"] < 0.01).all()
     assert pairs["difference"].to_numpy() == pytest.approx(1, abs=0.2)
-    assert pairs.groupby("dataset")["splits"].first().to_dict() == {"DD": 4, "NCI1": 5}
+    assert pairs.groupby("dataset")["splits"].first().to_dict() == {"DD": 6, "NCI1": 7}
+    of_datasets = pairs_over_splits(c, "lcpool", picked=False, by=["dataset"])
+    expected = pairs.groupby("dataset", sort=False)["difference"].mean()
+    assert of_datasets["difference"].to_numpy() == pytest.approx(expected.to_numpy())
+    assert of_datasets["p"].max() < pairs["p"].max()  # A mean over four groups varies less.
 
 
-def test_without_lcpool_the_best_is_the_reference():
-    c = compared(pools=("nopool", "sagpool", "topkpool"))
-    assert c.reference == c.pools[c.average_ranks(c.means).argmin()]
+@pytest.mark.parametrize(("num_runs", "spread"), [(2, 1.0), (4, 1.0), (10, 0.0)])
+def test_too_few_runs_and_runs_without_spread_give_no_p(num_runs: int, spread: float):
+    runs = select(make_results(datasets=("DD",), pools=("nopool", "lcpool"), runs=num_runs))
+    lead = 3.0 + spread * np.random.default_rng(0).normal(size=len(runs))
+    runs["accuracy"] = 70.0 + runs["run"] + lead * (runs["pool"] == "lcpool")
+    pairs = pairs_over_splits(Comparison.of(runs, ("nopool", "lcpool")), "lcpool", False, GROUP)
+    assert pairs["difference"].notna().all()
+    assert pairs["p"].isna().all()
+    assert pairs["p_holm"].isna().all()
+
+
+def test_the_order_of_the_poolings():
+    c = compared()
+    average = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
+    assert sorted(average.values()) == [average[pool] for pool in c.order]
+    assert c.first == [pool for pool in c.pools if average[pool] == average[c.order[0]]]

@@ -6,13 +6,17 @@ from functools import partial
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from runs import HOSTILE, make_results
 
+from lcpool.models import PoolingOptions
 from lcpool.report import Report
+from lcpool.report.diagram import diagrams
+from lcpool.report.findings import findings
 from lcpool.report.page import page
-from lcpool.report.plots import spread
-from lcpool.report.svg import WIDTH, Scale, tag
+from lcpool.report.plots import learning, spread
+from lcpool.report.svg import WIDTH, Scale, room, tag
 from lcpool.sweep.results import Results
 
 VOID = {"meta", "input", "br", "img"}
@@ -52,6 +56,7 @@ def without(results: Results, gone) -> Results:
 
 def test_well_formed_and_whole():
     report = Report.of(make_results(runs=10, epochs=100))
+    assert len(report.claims) == 7
     whole = page(report)
     assert len(whole.encode()) < 1_000_000
     found = Page(whole)
@@ -114,6 +119,33 @@ def all_equal() -> Results:
     return results
 
 
+def on_a_cpu() -> Results:
+    results = make_results(**SMALL)
+    results.runs["device"] = "CPU"
+    return results
+
+
+def no_spread() -> Results:
+    results = make_results(**SMALL, pools=("nopool", "lcpool"), runs=6)
+    results.runs["test_accuracy"] = 60.0 + results.runs["run"] + (results.runs["pool"] == "lcpool")
+    return results
+
+
+def idle_setting() -> Results:
+    options = {**SMALL, "pools": ("nopool", "topkpool"), "runs": 6}
+    usual, other = (
+        make_results(**options),
+        make_results(**options, options=PoolingOptions(self_loops=False)),
+    )
+    return Results(pd.concat([usual.runs, other.runs], ignore_index=True))
+
+
+def free() -> Results:
+    results = make_results(**SMALL)
+    results.runs.loc[results.runs["pool"] == "sagpool", "peak_memory"] = 0
+    return results
+
+
 def never_met() -> Results:
     return without(
         make_results(datasets=("DD", "NCI1"), pools=("nopool", "lcpool")),
@@ -130,17 +162,23 @@ def with_a_hole() -> Results:
 
 # Sweeps that are not what the paper did, or not done, and what the page says of them.
 PARTIAL = [
-    (partial(make_results, **SMALL, pools=("lcpool",), runs=1), "nothing to rank"),
-    (partial(make_results, convs=("gcn",), pools=("mine:Pool",)), "nothing to rank"),
+    (partial(make_results, **SMALL, pools=("lcpool",), runs=1), "nothing to compare"),
+    (partial(make_results, convs=("gcn",), pools=("mine:Pool",)), "nothing to compare"),
     (
         partial(make_results, convs=("gcn",), pools=("nopool", "mine:Pool")),
         "average ranks must lie",
     ),
     (partial(make_results, **SMALL), "One dataset is one block"),
-    (partial(make_results, **SMALL, split="shared"), "a single dataset need fresh splits"),
+    (partial(make_results, **SMALL, split="shared"), "other graphs: lcpool bench … --split fresh"),
+    (partial(make_results, **SMALL), "With 3 runs this could be chance: a test takes 5."),
+    (partial(make_results, datasets=("DD",)), "Its claims are left out: they take LCPool beside"),
+    (on_a_cpu, "No memory was measured on a GPU"),
+    (no_spread, "differ by the same in every run: no spread, no test"),
+    (idle_setting, "topkpool and topkpool (self_loops=False) gave the same accuracy in every run."),
+    (free, "1 cell not shown: too little to measure."),
     (lambda: Results(make_results(**SMALL).runs), "There are no curves beside these runs."),
     (all_lost, "6 runs diverged before any epoch was chosen"),
-    (no_costs, "No memory was measured."),
+    (no_costs, "No memory was measured on a GPU"),
     (never_met, "There are no two poolings with runs in the same groups"),
     (with_a_hole, "4 groups left out of the ranking"),
     (all_equal, "cannot be told apart"),
@@ -162,8 +200,9 @@ def test_what_is_missing_is_said_in_words(make: Callable[[], Results], said: str
 def test_what_six_datasets_could_show_is_computed():
     one = {"backbones": ("plain",), "convs": ("gcn",)}
     six = words(Report.of(make_results(**one)))
-    assert "cannot give a p below 0.03125, nor, corrected for 6 comparisons, below 0.1875" in six
-    assert "that takes 8 datasets" in six
+    assert "cannot give a p below 0.03125, nor, corrected for 21 comparisons, below 0.6562" in six
+    assert "by Wilcoxon's test no comparison can be significant" in six
+    assert "that takes 10 datasets" in six
     three = words(Report.of(make_results(**one, datasets=("DD", "NCI1", "COX2"))))
     assert "cannot give a p below 0.25" in three
 
@@ -172,8 +211,60 @@ def test_cells_trained_otherwise_are_not_compared_and_counted():
     from lcpool.train import Protocol
 
     text = words(Report.of(make_results(datasets=("DD",), protocol=Protocol(max_epochs=3))))
-    assert "No cell here can be judged" in text
-    assert "32 cells of 32 were trained otherwise" in text
+    assert "figures and claims are left out: no cell was trained as there (max_epochs=3)." in text
+    assert "Against the paper" not in text
+
+
+def test_own_data_is_not_compared_with_the_paper():
+    text = words(Report.of(make_results(**SMALL, runs=10)))
+    assert "paper" not in text.lower()
+    for empty in ("tolerance", "agrees", "Critical difference"):
+        assert empty not in text
+
+
+def certain(lead: float, **options) -> Report:
+    """LCPool leads by so many points on every split, more or less."""
+    results = make_results(**{**SMALL, "runs": 10, **options})
+    random = np.random.default_rng(0)
+    splits = results.runs["run"].map(dict(enumerate(random.normal(60, 5, 10))))
+    ours = results.runs["pool"] == "lcpool"
+    results.runs["test_accuracy"] = splits + random.normal(0, 1, len(ours)) + lead * ours
+    return Report.of(results)
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (certain(8.0), "The lead over every other pooling is real: p < 0.001 at the most"),
+        (certain(0.0), "This could be chance: p = "),
+        (certain(8.0, split="shared"), "All runs share one split"),
+        (certain(8.0, datasets="ABC"), "lcpool ranks first over 3 datasets: average rank 1.00"),
+        (certain(8.0, datasets="ABC"), "This could be chance: p = 1 at the least, by Wilcoxon"),
+        (certain(8.0, datasets="ABCDEFGHIJKL"), "The lead over every other pooling is real"),
+    ],
+)
+def test_the_first_card_answers(report: Report, said: str):
+    assert said in " ".join(findings(report)["answer"])
+    assert words(report).split("Which is best ")[1].startswith(findings(report)["answer"][0])
+
+
+def test_the_first_card_in_figures():
+    report = certain(8.0)
+    mean = report.cells.set_index("pool")["mean"]
+    std = report.cells.set_index("pool")["std"]
+    second = mean.drop("lcpool").idxmax()
+    assert (
+        f"lcpool is highest on MINE: {mean['lcpool']:.2f} ± {std['lcpool']:.2f} %, "
+        f"{mean['lcpool'] - mean[second]:.2f} points above the next, {second}"
+    ) in words(report)
+
+
+def test_the_winner_is_compared_and_lcpool_for_the_claims():
+    results = make_results(runs=5)
+    results.runs["test_accuracy"] += 9 * (results.runs["pool"] == "sagpool")
+    text = words(Report.of(results))
+    assert "sagpool, which comes first, against the others, over the datasets" in text
+    assert "lcpool, of which the paper speaks, against the others, in each group" in text
 
 
 def test_marks_lie_within_their_picture():
@@ -183,7 +274,37 @@ def test_marks_lie_within_their_picture():
     drawn = spread(Report.of(results))[0].svg
     places = re.findall(r' (?:x1|x2|cx)="([-\d.]+)"', drawn)
     assert len(places) > 5
-    assert all(92 <= float(place) <= WIDTH for place in places)
+    assert all(room(["lcpool"]) <= float(place) <= WIDTH for place in places)
+
+
+def test_labels_keep_what_tells_them_apart():
+    usual = make_results(**SMALL, pools=("topkpool",))
+    others = [
+        make_results(**SMALL, pools=("topkpool",), options=PoolingOptions(ratio=r))
+        for r in (0.25, 0.75)
+    ]
+    runs = pd.concat([usual.runs, *(other.runs for other in others)], ignore_index=True)
+    drawn = spread(Report.of(Results(runs)))[0].svg
+    labels = re.findall(r'class="end label">([^<]*)<', drawn)
+    assert labels == ["topkpool", "topkpool (ratio=0.25)", "topkpool (ratio=0.75)"]
+    long = make_results(
+        datasets=("A", "B"),
+        pools=("nopool", "my_package.my_poolings:A", "my_package.my_poolings:B"),
+    )
+    for _, diagram in diagrams(Report.of(long)):
+        assert len(set(re.findall(r">([^<>]*…[^<>]*) [\d.]+</text>", diagram))) == 2
+
+
+def test_epochs_are_whole():
+    drawn = learning(Report.of(make_results(**SMALL, epochs=2)))[0].svg
+    assert "0.5" not in re.findall(r'class="tick middle">([^<]*)<', drawn)
+
+
+def test_ticks_do_not_collide():
+    for top in (2.0, 9.0, 80.0, 3e3, 1e6):
+        scale = Scale.over([1.0, top], 34, 286, log=True)
+        places = [scale(tick) for tick in scale.ticks()]
+        assert min(np.diff(places)) > 24
 
 
 def test_elements_are_escaped():

@@ -10,6 +10,7 @@ from scipy import stats
 
 from lcpool.report.statistics import (
     ALPHA,
+    FEWEST_RUNS,
     critical_difference,
     datasets_needed,
     friedman,
@@ -151,10 +152,17 @@ def test_the_corrected_test_keeps_its_word_where_students_does_not():
 
 def test_too_few_to_say_anything():
     assert over_datasets(np.ones(1)) is None
-    assert over_splits(np.ones(1), 0.1) is None
-    assert interval(np.ones(1)) is None
+    for n in range(FEWEST_RUNS):
+        assert over_splits(np.arange(float(n)), 0.1) is None
+        assert interval(np.arange(float(n))) is None
+    assert over_splits(np.arange(float(FEWEST_RUNS)), 0.1) is not None
 
 
-def test_differences_without_spread():
-    assert over_splits(np.full(5, 2.0), 0.1).p == 0
-    assert over_splits(np.zeros(5), 0.1).p == 1
+def test_differences_without_spread_say_nothing():
+    for same in (np.full(7, 2.0), np.zeros(7)):
+        assert over_splits(same, 0.1) is None
+        assert interval(same) is None
+    found = over_datasets(np.full(7, 2.0))
+    assert found.p == pytest.approx(2 / 2**7)  # Seven of one sign, however equal.
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)

@@ -3,6 +3,7 @@
 import faulthandler
 import os
 import signal
+import time
 
 from torch import nn
 
@@ -33,6 +34,11 @@ class Dies(Plain):
 class Crashes(Plain):
     def forward(self, *_):
         faulthandler._sigsegv()
+
+
+class Hangs(Plain):
+    def forward(self, *_):
+        time.sleep(3600)
 
 
 class Talks(Plain):

@@ -30,7 +30,7 @@ class Silent:
 
 
 def small_jobs(pools=("nopool", "topkpool", "sagpool"), **settings):
-    usual = {"runs": 2, "hidden": 8, "epochs": 4, "batch_size": 16, "lr": 0.01}
+    usual = {"runs": 2, "splits": "shared", "hidden": 8, "epochs": 4, "batch_size": 16, "lr": 0.01}
     dataset = Dataset.of(GRAPHS)
     return make_jobs([Grid.of(datasets=[dataset], pools=list(pools), **usual | settings)])
 

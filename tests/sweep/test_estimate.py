@@ -1,3 +1,4 @@
+import json
 import math
 
 import pytest
@@ -5,6 +6,7 @@ from sweep.sweeping import small_jobs
 
 from lcpool.sweep.blame import TRIES, Blame
 from lcpool.sweep.estimate import Estimate, _fit, time_left
+from lcpool.sweep.store import CIRCUMSTANCES, FIGURES, Store
 
 
 def jobs_and_estimate(**settings):
@@ -22,13 +24,16 @@ def test_the_first_guess_knows_what_is_long():
 
 
 class Rows:
-    """A store in which every cell of some jobs took this many seconds a run."""
+    """A store in which stacks, each by the cell of its first run, took this many seconds."""
 
     def __init__(self, seconds):
         self.seconds = seconds
 
     def rows(self, query, *values):
-        return [{"cell": c, "seconds": s, "runs": 2} for c, s in self.seconds.items()]
+        return [
+            {"mates": json.dumps([[cell, 0], [cell, 1]]), "seconds": seconds, "runs": 2}
+            for cell, seconds in self.seconds.items()
+        ]
 
 
 def test_it_learns_from_what_has_finished():
@@ -57,6 +62,31 @@ def test_it_learns_from_what_has_finished():
     unseen = [e for e, cell in zip(errors, cells, strict=True) if cell not in seen]
     assert len(unseen) == 4
     assert max(unseen) < 0.5 < max(before)
+
+
+@pytest.mark.parametrize("cuda", [True, False])
+def test_runs_of_both_splits_share_the_cost_of_their_steps(tmp_path, cuda):
+    """On a GPU a step costs the same whoever is in it: nothing is counted twice, or halved."""
+    jobs = small_jobs(["nopool", "topkpool"], splits=["shared", "fresh"], runs=10)
+    device = "some GPU" if cuda else "CPU"
+    with Store(tmp_path / "a.sqlite") as store:
+        store.add(jobs)
+        estimate = Estimate(store, cuda)
+        took = 3 * estimate.seconds(jobs[0].wanted)
+        mates = json.dumps([[cell.id, number] for cell, number in jobs[0].wanted])
+        blank = dict.fromkeys((*FIGURES, *CIRCUMSTANCES), 0)
+        blank |= {"mates": mates, "device": device, "seconds": took / 20, "curves": b""}
+        blank |= dict.fromkeys(("lcpool", "torch", "pyg", "python", "commit"), "")
+        store.save([{**blank, "cell": cell.id, "run": n} for cell, n in jobs[0].wanted])
+        estimate.learn(cell for job in jobs for cell in job.cells)
+    assert estimate.seconds(jobs[0].wanted) == pytest.approx(took)
+
+
+def test_stacks_one_after_the_other_each_cost_their_steps():
+    (job,), estimate = small_jobs(["nopool"], runs=10), Estimate(store=None, cuda=True)
+    two = estimate.seconds(job.wanted[:5]) + estimate.seconds(job.wanted[5:])
+    assert estimate.seconds(job.wanted, 5) == pytest.approx(two)
+    assert estimate.seconds(job.wanted) < 0.6 * two
 
 
 def test_one_observation_moves_everything():

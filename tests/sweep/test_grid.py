@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from sweep.sweeping import GRAPHS, small_jobs
@@ -23,7 +24,6 @@ def test_both_splits_of_a_cell_are_one_job():
         ("shared", 0), ("shared", 1), ("shared", 2), ("fresh", 0), ("fresh", 1), ("fresh", 2),
     ]  # fmt: skip
     assert str(job) == "builtin hierarchical gcn nopool shared+fresh"
-    assert job.cells[0].settings == "hidden=8 lr=0.01 batch_size=16 max_epochs=4"
 
 
 def test_a_cell_is_known_by_configuration_and_data_not_by_runs():
@@ -73,7 +73,7 @@ def test_a_file_of_grids(tmp_path):
         "[[grid]]\nratio = 0.25\n[[grid]]\nratio = 0.75\nsplits = ['shared', 'fresh']\n"
     )
     first, second = read_grids(path, {"runs": 5})
-    assert (first.ratio, first.runs, first.splits) == (0.25, 5, ("shared",))
+    assert (first.ratio, first.runs, first.splits) == (0.25, 5, ("fresh",))
     assert (second.ratio, second.pools, second.splits) == (0.75, ("lcpool",), ("shared", "fresh"))
 
 
@@ -85,10 +85,44 @@ def test_a_file_of_grids(tmp_path):
         ("pools = []", "'pools' of a grid is empty"),
         ("grid = 3", r"write grids as \[\[grid\]\]"),
         ("runs = ", "is no TOML file"),
+        ("epochs = 0", "'epochs' must be at least 1"),
+        ('epochs = "5"', "'epochs' must be a whole number, not '5': write epochs = 500, for"),
+        ("runs = 2.0", "'runs' must be a whole number, not 2.0: write runs = 10, for"),
+        ('runs = "ten"', "'runs' must be a whole number, not 'ten'"),
+        ("runs = true", "'runs' must be a whole number, not True"),
+        ("hidden = 1.5", "'hidden' must be a whole number, not 1.5"),
+        ("score_channels = 'wide'", "'score_channels' .* write score_channels = 64"),
+        ("lr = 'small'", "'lr' must be a number, not 'small': write lr = 0.0005"),
+        ("lr = false", "'lr' must be a number, not False"),
+        ("norm = 3", "'norm' must be a text in quotes, not 3: write norm = \"batch\""),
+        ('self_loops = "no"', "'self_loops' must be true or false, not 'no': .* = true, for"),
+        ("self_loops = 0", "'self_loops' must be true or false, not 0"),
+        ("datasets = 3", "'datasets' must be a text in quotes or a list of such, not 3"),
+        ("pools = [3]", r'not 3: write pools = \["nopool", "topkpool"\], for example'),
+        ("pools = [['lcpool']]", r"not \['lcpool'\]: write pools = "),
+        ("seeds = ['a']", r"'seeds' must be a whole number or a list of such.* seeds = \[0\]"),
     ],
 )
 def test_what_is_wrong_in_a_file(tmp_path, text, message):
     path = tmp_path / "grid.toml"
     path.write_text(text)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"grid.toml.*{message}"):
         read_grids(path, {})
+
+
+def test_numbers_of_all_kinds_are_numbers():
+    grid = Grid.of(runs=np.int64(3), ratio=1, lr=np.float64(0.5), seeds=[np.int64(1)])
+    assert (grid.runs, grid.ratio, grid.lr, grid.seeds) == (3, 1, 0.5, (1,))
+    assert Grid.of(score_channels=None).score_channels is None
+
+
+def test_jobs_say_what_tells_them_apart():
+    one = {"datasets": [Dataset.of(GRAPHS)], "pools": ["lcpool"], "hidden": 8}
+    jobs = make_jobs(
+        [Grid.of(**one, ratio=0.25, epochs=3), Grid.of(**one), Grid.of(**one, seeds=1)]
+    )
+    assert [str(job) for job in jobs] == [
+        "builtin hierarchical gcn lcpool (ratio=0.25, epochs=3) fresh",
+        "builtin hierarchical gcn lcpool fresh",
+        "builtin hierarchical gcn lcpool (seed=1) fresh",
+    ]

@@ -1,7 +1,9 @@
 """Whatever is killed, the sweep that goes on ends like one that was never disturbed."""
 
+import contextlib
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -50,7 +52,7 @@ def test_a_command_killed_at_random_times(tmp_path, undisturbed):
 def test_a_continued_training_does_not_start_over(tmp_path, undisturbed):
     path, folder = tmp_path / "bench.sqlite", tmp_path / "bench.sqlite.work" / "checkpoints"
     process = start(path)
-    while not list(folder.glob("*.ckpt")):
+    while not list(folder.glob("*/*.ckpt")):
         assert process.is_alive()
     process.kill()
     process.join()
@@ -107,7 +109,7 @@ def bench(path, dataset):
         [sys.executable, "-m", "lcpool.cli", "bench", "-d", dataset, *pools, "--device", "cpu",
          "--workers", "2", "--store", path],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, text=True,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
 
 
@@ -139,3 +141,26 @@ def test_the_real_command_killed(tmp_path, monkeypatch):
     settings = {"runs": 2, "hidden": 8, "epochs": 40, "pools": ["nopool", "topkpool"]}
     sweep(tmp_path / "undisturbed.sqlite", make_jobs([Grid.of(datasets=dataset, **settings)]))
     assert figures(path) == figures(tmp_path / "undisturbed.sqlite")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_processes_while_workers_start(tmp_path, monkeypatch, number):
+    """Ctrl-C in a terminal, or ``timeout``: no traceback, nothing failed, and the usual status."""
+    monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "out" / "bench.sqlite"
+    command = bench(path, write_tu(tmp_path))
+    while not any("forkserver" in " ".join(child.cmdline()) for child in children(command)):
+        assert command.poll() is None, command.communicate()[1]
+        time.sleep(0.02)
+    os.killpg(command.pid, number)
+    _, said = command.communicate(timeout=120)
+    assert command.returncode == 130, said
+    assert "2 jobs are missing (interrupted)" in said
+    assert "Traceback" not in said
+    assert "failed" not in said
+
+
+def children(process):
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(process.pid).children(recursive=True)
+    return []

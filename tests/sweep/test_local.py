@@ -1,5 +1,6 @@
 """Worker processes, and what becomes of a sweep when they die."""
 
+import os
 import signal
 from types import SimpleNamespace
 from typing import ClassVar
@@ -7,8 +8,9 @@ from typing import ClassVar
 import pytest
 from sweep.sweeping import CPU, Silent, figures, small_jobs, sweep
 
-from lcpool.sweep import local
+from lcpool.sweep import local, run
 from lcpool.sweep.engine import EngineError
+from lcpool.sweep.jobs import AtWork
 from lcpool.sweep.local import LocalEngine, default_workers
 from lcpool.sweep.store import Store
 from lcpool.sweep.worker import Worker
@@ -93,7 +95,7 @@ def test_a_fault_takes_all_down_and_only_the_culprit_is_set_aside(tmp_path, monk
     assert "illegal memory access" in why
     assert PretendMPS.started >= 3
     assert PretendMPS.stopped == PretendMPS.started + 1
-    assert any("the GPU faulted" in line for line in view.said)
+    assert "the GPU faulted, and 1 job went down with it; again." in view.said
 
 
 def test_without_mps_a_fault_is_its_own_affair(tmp_path, engine):
@@ -124,11 +126,17 @@ def test_mps_that_lets_no_worker_start_is_given_up(tmp_path, monkeypatch, engine
 
 def test_time_is_up(tmp_path, engine):
     """It stops by itself, keeps what is done, and another command goes on from there."""
+
+    class CallsTime(Silent):
+        def show(self, sweep):
+            if all(work.progress for work in sweep.at_work.values()):
+                sweep.last_call = 0.0
+
     path, jobs = tmp_path / "a.sqlite", small_jobs(epochs=400, patience=400)
-    outcome = sweep(path, jobs, engine, limit=4.0)
+    outcome = sweep(path, jobs, engine, CallsTime())
     assert outcome.stopped == "time is up"
     assert outcome.left
-    assert list((tmp_path / "a.sqlite.work" / "checkpoints").glob("*.ckpt"))
+    assert list((tmp_path / "a.sqlite.work" / "checkpoints").glob("*/*.ckpt"))
     with Store(path, readonly=True) as store:
         assert store.rows("SELECT * FROM claims") == store.rows("SELECT * FROM owners") == []
 
@@ -144,11 +152,82 @@ def test_ctrl_c_keeps_the_epochs_that_are_done(tmp_path, engine):
     outcome = sweep(path, jobs, engine, Presses())
     signal.signal(signal.SIGINT, before)
     assert (outcome.stopped, outcome.complete, len(outcome.left)) == ("interrupted", 0, 3)
-    assert len(list((tmp_path / "a.sqlite.work" / "checkpoints").glob("*.ckpt"))) == 2
+    assert len(list((tmp_path / "a.sqlite.work" / "checkpoints").glob("*/*.ckpt"))) == 2
     assert engine.workers == []
     sweep(path, jobs)
     sweep(tmp_path / "b.sqlite", jobs)
     assert figures(path) == figures(tmp_path / "b.sqlite")
+
+
+def test_a_pooling_that_hangs_is_ended_tried_again_and_set_aside(tmp_path, monkeypatch, engine):
+    monkeypatch.setattr(
+        AtWork, "hangs", lambda work: "Hangs" in str(work.job) and work.silent > 0.5
+    )
+    path, jobs = tmp_path / "a.sqlite", small_jobs(["nopool", "sweep.poolings:Hangs"])
+    outcome = sweep(path, jobs, engine)
+    assert outcome.complete == 1
+    ((job, why),) = outcome.failed
+    assert job.cells[0].architecture.pool == "sweep.poolings:Hangs"
+    assert "it hangs" in why
+    assert len(failures(path)) == 3
+    assert engine.workers == []
+
+
+class Interrupts(Silent):
+    """Presses Ctrl-C once a worker has begun."""
+
+    def show(self, sweep):
+        if not sweep.stopping and any(work.silent >= 0 for work in sweep.at_work.values()):
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def interrupts():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield Interrupts()
+    signal.signal(signal.SIGINT, before)
+
+
+def test_one_ctrl_c_ends_a_pooling_that_hangs(tmp_path, monkeypatch, engine, interrupts):
+    monkeypatch.setattr(run, "GRACE", 0.5)
+    path = tmp_path / "a.sqlite"
+    outcome = sweep(path, small_jobs(["sweep.poolings:Hangs"]), engine, interrupts)
+    assert (outcome.stopped, len(outcome.left), outcome.failed) == ("interrupted", 1, [])
+    assert engine.workers == []
+    assert failures(path) == []
+
+
+def test_while_all_are_being_stopped_a_death_is_no_failure(tmp_path, engine, interrupts):
+    class Kills(Interrupts):
+        def show(self, sweep):
+            super().show(sweep)
+            if sweep.stopping:
+                for worker in engine.workers:
+                    worker.process.kill()
+
+    path, view = tmp_path / "a.sqlite", Kills()
+    outcome = sweep(path, small_jobs(["sweep.poolings:Hangs"]), engine, view)
+    assert (outcome.stopped, len(outcome.left)) == ("interrupted", 1)
+    assert failures(path) == []
+    assert not any("failed" in line for line in view.said)
+
+
+def test_signals_to_all_processes_are_left_to_the_parent(tmp_path, engine):
+    """As a terminal's Ctrl-C, or the SIGTERM of ``timeout``."""
+    sent = []
+
+    class Sends(Silent):
+        def show(self, sweep):
+            if not sent and all(worker.ready for worker in engine.workers):
+                for worker in engine.workers:
+                    os.kill(worker.process.pid, signal.SIGTERM)
+                    os.kill(worker.process.pid, signal.SIGINT)
+                    sent.append(worker)
+
+    path = tmp_path / "a.sqlite"
+    assert sweep(path, small_jobs(), engine, Sends()).complete == 3
+    assert sent
+    assert failures(path) == []
 
 
 def test_what_a_pooling_prints_stays_in_the_worker(tmp_path, engine, capfd):

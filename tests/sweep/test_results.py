@@ -1,10 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sweep.sweeping import CPU, figures, small_jobs, sweep
 
 from lcpool.sweep.merge import merge
-from lcpool.sweep.replay import replay
+from lcpool.sweep.replay import computing_with, find, replay
 from lcpool.sweep.results import COLUMNS, Results, key
 from lcpool.sweep.store import Store, StoreError
 
@@ -120,11 +121,14 @@ def test_a_row_trained_again_is_the_same(tmp_path):
 
     path = tmp_path / "bench.sqlite"
     pools = ["asapool"]  # the runs of its stack move its last bits
-    sweep(path, make_jobs([Grid.of(pools=pools, runs=3, hidden=4, epochs=1, batch_size=128)]))
-    with Store(path, readonly=True) as store:
+    with computing_with(2):
+        sweep(path, make_jobs([Grid.of(pools=pools, runs=3, hidden=4, epochs=1, batch_size=128)]))
+    with Store(path, readonly=True) as store, computing_with(1):
         found = replay(store, "asapool/builtin/2", CPU)
         assert found.differ == []
         assert found.again["run"] == 2
+        assert found.again["threads"] == found.stored["threads"] == 2
+        assert torch.get_num_threads() == 1
         with pytest.raises(StoreError, match="no run 'lcpool/2'"):
             replay(store, "lcpool/2", CPU)
 
@@ -135,3 +139,19 @@ def test_which_row_is_meant(path):
             replay(store, "nopool/1", CPU)
         with pytest.raises(StoreError, match="was passed as graphs"):
             replay(store, "nopool/fresh/1", CPU)
+
+
+def test_rows_that_differ_in_settings_are_told_apart(tmp_path):
+    path = tmp_path / "bench.sqlite"
+    jobs = [*small_jobs(["topkpool"], epochs=1, ratio=0.25), *small_jobs(["topkpool"], epochs=1)]
+    sweep(path, jobs)
+    quarter, half = (job.cells[0].id for job in jobs)
+    name = "builtin/hierarchical/gcn/topkpool/shared/0/1"
+    with Store(path, readonly=True) as store:
+        with pytest.raises(StoreError) as caught:
+            find(store, "topkpool/1")
+        for words in (f"{name} (ratio=0.25, id {quarter})", f"{name} (id {half})"):
+            assert words in str(caught.value)
+        assert find(store, f"{half}/1")["cell"] == half
+        assert find(store, "topkpool/ratio=0.25/1")["cell"] == quarter
+        assert find(store, "topkpool/ratio=0.5/1")["cell"] == half

@@ -1,3 +1,4 @@
+import re
 import subprocess
 
 import pytest
@@ -7,6 +8,7 @@ from sweep.sweeping import CPU, GRAPHS, small_jobs
 from lcpool.sweep import circumstances, work
 from lcpool.sweep.circumstances import commit
 from lcpool.sweep.events import (
+    Begun,
     Ended,
     Failed,
     Finished,
@@ -47,8 +49,8 @@ def test_runs_of_both_splits_as_one_are_what_each_is_alone():
 
 def test_what_a_job_says():
     (job,) = small_jobs(["nopool"], epochs=3)
-    planned, *progress, finished, ended = events(job)
-    assert planned == Planned(2)
+    begun, planned, *progress, finished, ended = events(job)
+    assert (begun, planned) == (Begun(), Planned(2))
     assert [p.epoch for p in progress if isinstance(p, Progress)] == [1, 2, 3]
     assert progress[-1].going == progress[-1].left == 0
     assert isinstance(finished, Finished)
@@ -85,6 +87,25 @@ def test_out_of_memory_with_a_single_run_is_a_failure(monkeypatch):
     assert "out of memory" in failed.last_line
 
 
+def test_what_goes_wrong_in_a_pooling_of_ones_own_is_told_with_file_and_line():
+    (job,) = small_jobs(["sweep.poolings:Raises"])
+    *_, failed = events(job)
+    assert re.match(r"\S*poolings\.py:\d+: ZeroDivisionError: no luck$", failed.last_line)
+    assert "Traceback" in failed.reason
+    (job,) = small_jobs(["sweep.poolings:Faults"])
+    *_, failed = events(job)
+    assert failed.fault
+
+
+def test_a_checkpoint_is_of_one_version_of_a_pooling(monkeypatch, tmp_path):
+    (job,) = small_jobs(["sweep.poolings:Plain"], epochs=3, runs=1)
+    asked = iter([False, False, True])
+    events(job, lambda: next(asked), checkpoints=tmp_path)
+    monkeypatch.setattr(work, "pooling_code", lambda name: "another")
+    found = events(job, checkpoints=tmp_path)
+    assert [e.epoch for e in found if isinstance(e, Progress)] == [1, 2, 3]
+
+
 def test_stopped_and_continued_is_the_same(tmp_path):
     (job,) = small_jobs(["nopool"], epochs=6)
     asked = iter([False, False, True])
@@ -98,7 +119,7 @@ def test_stopped_and_continued_is_the_same(tmp_path):
 def test_an_epoch_that_would_not_end_in_time_is_not_begun():
     (job,) = small_jobs(["nopool"])
     found = events(job, deadline=0.0)
-    assert [type(event) for event in found] == [Planned, Stopped]
+    assert [type(event) for event in found] == [Begun, Planned, Stopped]
 
 
 def test_without_room_for_checkpoints_the_training_goes_on(monkeypatch, tmp_path):

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
-import signal
-import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from lcpool.cli.errors import INTERRUPTED, one_line_errors, say
+from lcpool.cli.checks import import_from_here
+from lcpool.cli.errors import FAILED, one_line_errors
 
-if TYPE_CHECKING:
-    from lcpool.sweep.engine import Engine
-    from lcpool.sweep.grid import Job
-    from lcpool.sweep.run import Outcome
-    from lcpool.sweep.store import Store
-
-FAILED, UNFINISHED = 1, 3
 STOPPED = "stopped; the same command goes on from here."
 UNITS = {"s": 1, "m": 60, "h": 3600}
+GOING = 10.0  # The most seconds kept for the end of Python itself.
 
 app = typer.Typer(invoke_without_command=True, add_completion=False)
 
@@ -39,7 +30,11 @@ instead = partial(typer.Option, rich_help_panel="Instead of training")
 def bench(
     context: typer.Context,
     paper: Annotated[
-        bool, what("--paper", help="The paper's grid: 6 datasets, 2 backbones, 2 convolutions.")
+        bool,
+        what(
+            "--paper",
+            help="The paper's grid: 6 datasets, 2 backbones, 2 convolutions, shared splits.",
+        ),
     ] = False,
     file: Annotated[Path | None, what(help="A TOML file with one or more grids.")] = None,
     datasets: Annotated[
@@ -56,7 +51,12 @@ def bench(
     convs: Annotated[list[str] | None, what(help="gcn, graphconv.", show_default="gcn")] = None,
     runs: Annotated[int | None, what(help="Runs of each cell.", show_default="10")] = None,
     split: Annotated[
-        list[str] | None, what(help="shared, fresh, or both.", show_default="shared")
+        list[str] | None,
+        what(
+            help="fresh: a split for each run, which tests of a difference need; shared: one for "
+            "all runs, as the paper's; or both.",
+            show_default="fresh; shared with --paper",
+        ),
     ] = None,
     seed: Annotated[
         list[int] | None, what(help="All random choices derive from it.", show_default="0")
@@ -101,29 +101,32 @@ def bench(
     """
     if context.invoked_subcommand is not None:
         return
-    began = time.monotonic()  # Importing and reading data count in the time limit.
+    began = context.obj or time.monotonic()  # Importing and reading data count in the time limit.
     with one_line_errors(STOPPED):
-        sys.path.append("")  # The current folder, which a console script leaves out.
+        import_from_here()
+        from lcpool.cli import sweep
+
         if replay is not None:
-            raise typer.Exit(_replay(store, replay, device))
+            raise typer.Exit(sweep.print_replay(store, replay, device))
         settings = {
             "datasets": _list(datasets), "pools": _list(pools), "backbones": _list(backbones),
             "convs": _list(convs), "runs": runs, "splits": _splits(split), "seeds": seed,
             "hidden": hidden, "epochs": epochs,
         }  # fmt: skip
-        jobs, limit = _jobs(paper, file, settings, root), _seconds(time_limit)
+        limit = _seconds(time_limit)
+        if stack is not None and stack < 1:
+            raise ValueError(f"--stack must be at least 1, not {stack}.")
+        jobs = sweep.jobs_of(paper, file, settings, root)
         if dry_run:
-            _print_jobs(jobs, store)
-            return
-        from lcpool.sweep.store import Store
+            from lcpool.cli.dry_run import print_jobs
 
-        with Store(store) as opened, _terminated_like_interrupted():
-            opened.add(jobs)
-            if engine == "ray":
-                chosen = _ray(address, cpus, gpus)
-            else:
-                chosen = _local(engine, device, workers, opened, len(jobs))
-            code = _sweep(jobs, opened, chosen, stack, limit - (time.monotonic() - began))
+            print_jobs(jobs, store)
+            return
+        if engine == "ray":
+            start = sweep.ray_engine(address, cpus, gpus)
+        else:
+            start = sweep.local_engine(engine, device, workers, store, len(jobs))
+        code = sweep.work_off(jobs, store, start, stack, _left(limit, began))
     raise typer.Exit(code)
 
 
@@ -138,6 +141,8 @@ def merge(
         from lcpool.sweep.store import Store
 
         conflicts = 0
+        for path in sources:  # all of them, before anything is changed
+            Store(path, readonly=True).close()
         with Store(into) as store:
             for path in sources:
                 merged = merge_stores(store, path)
@@ -168,144 +173,6 @@ def export(
         typer.echo(f"{len(results.runs)} runs are in {path}")
 
 
-def _jobs(paper: bool, file: Path | None, settings: dict[str, Any], root: Path | None) -> list[Job]:
-    """The jobs that the options ask for: a file's, or the paper's, or what they say."""
-    from lcpool.cli.train import _check_own_pooling
-    from lcpool.sweep.grid import Grid, make_jobs, read_grids
-
-    said = {name: value for name, value in settings.items() if value is not None}
-    if paper and file is not None:
-        raise ValueError("--paper and --file both say what to compare; leave one out.")
-    grids = [Grid.of(**{**(Grid.paper() if paper else {}), **said})] if file is None else []
-    if file is not None:
-        grids = read_grids(file, said)
-    with contextlib.redirect_stdout(sys.stderr):  # A pooling of the user's own may print.
-        for grid in grids:
-            for pool in filter(lambda pool: ":" in pool, grid.pools):
-                _check_own_pooling(pool, grid.hidden, grid.ratio)
-        return make_jobs(grids, root)
-
-
-def _ray(address: str | None, cpus: float, gpus: float) -> Engine:
-    from lcpool.sweep.ray import RayEngine
-
-    return RayEngine(address, cpus, gpus)
-
-
-def _local(kind: str, device: str | None, workers: int | None, store: Store, jobs: int) -> Engine:
-    from lcpool.cli.train import _check_device
-    from lcpool.sweep.local import LocalEngine, devices
-    from lcpool.sweep.run import work_folder
-
-    if kind != "local":
-        raise ValueError(f"unknown engine '{kind}': choose local or ray.")
-    if workers is not None and workers < 1:
-        raise ValueError(f"--workers must be at least 1, not {workers}.")
-    if device is not None:
-        _check_device(device)
-    return LocalEngine(devices(device), workers, work_folder(store.path), jobs)
-
-
-def _sweep(jobs: list[Job], store: Store, engine: Engine, stack: int | None, limit: float) -> int:
-    """Work the jobs off and say what came of it; the exit status."""
-    from lcpool.sweep.engine import EngineError
-    from lcpool.sweep.run import Sweep
-    from lcpool.sweep.view import show_sweep
-
-    try:
-        with show_sweep() as view:
-            outcome = Sweep(jobs, store, engine, view, stack, limit).run()
-    except EngineError as error:
-        say(f"{error} What was finished is in {store.path}.")
-        return FAILED
-    return _conclude(outcome, len(jobs), store)
-
-
-@contextlib.contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """A batch system that wants the machine back is as good a reason to stop as Ctrl-C."""
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _conclude(outcome: Outcome, jobs: int, store: Store) -> int:
-    """Say what is there and what is missing; the exit status."""
-    from lcpool.sweep.events import in_short
-
-    for job, reason in outcome.failed:
-        say(f"set aside: {job}: {in_short(reason)}")
-    say(f"{outcome.complete} of {jobs} jobs are complete in {store.path}; {outcome.runs} runs now.")
-    if outcome.others:
-        say(f"also at work: {'; '.join(outcome.others)}")
-    if failed := len(outcome.failed):
-        theirs = "its traceback is" if failed == 1 else "their tracebacks are"
-        say(
-            f"{_count(failed, 'job')} failed; {theirs} in the store's table 'failures'. "
-            "The same command tries again."
-        )
-    if left := len(outcome.left):
-        why = outcome.stopped or "trained elsewhere"
-        verb = "is" if left == 1 else "are"
-        say(f"{_count(left, 'job')} {verb} missing ({why}); the same command goes on.")
-    if outcome.stopped == "interrupted":
-        return INTERRUPTED
-    return FAILED if outcome.failed else UNFINISHED if outcome.left else 0
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
-def _print_jobs(jobs: list[Job], path: Path) -> None:
-    """A row for each job: what is to be trained, and how much of it is there."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    from lcpool.sweep.store import Store
-
-    done: set[tuple[str, int]] = set()
-    if path.exists():
-        with Store(path, readonly=True) as store:
-            done = store.done(cell for job in jobs for cell in job.cells)
-    special = any(job.cells[0].settings for job in jobs)
-    heads = ["dataset", "backbone", "conv", "pool", "split", "runs", "missing"]
-    heads[5:5] = ["settings"] if special else []
-    table = Table(*(Column(head, overflow="fold") for head in heads), box=SIMPLE_HEAD)
-    missing = 0
-    for job in jobs:
-        left = [n for cell, n in job.wanted if (cell.id, n) not in done]
-        missing += len(left)
-        splits = "+".join(cell.protocol.split for cell in job.cells)
-        first = job.cells[0]
-        names = (Text(name) for name in first.names)  # Text: a name is no markup
-        settings = [first.settings] if special else []
-        table.add_row(*names, splits, *settings, str(len(job.wanted)), str(len(left)))
-    console = Console()
-    console.print(table)
-    total = sum(len(job.wanted) for job in jobs)
-    console.print(f"{len(jobs)} jobs, {total} trainings, {missing} missing", highlight=False)
-
-
-def _replay(path: Path, name: str, device: str | None) -> int:
-    """Train a stored run again, and print both."""
-    from lcpool.sweep.replay import replay
-    from lcpool.sweep.store import Store
-    from lcpool.train.api import pick_device
-
-    with Store(path, readonly=True) as store, contextlib.redirect_stdout(sys.stderr):
-        found = replay(store, name, pick_device(device))
-    for column in ("test_accuracy", "test_accuracy_by_loss", "epoch", "epoch_by_loss", "epochs"):
-        typer.echo(f"{column}: stored {found.stored[column]}, now {found.again[column]}")
-    same = not found.differ
-    typer.echo("the same, curves too" if same else f"not the same: {', '.join(found.differ)}")
-    return 0 if same else FAILED
-
-
 def _list(values: list[str] | None) -> list[str] | None:
     """What was written with commas or by repeating an option, as one list."""
     return (
@@ -326,3 +193,9 @@ def _seconds(text: str | None) -> float:
     if found is None or float(found[1]) == 0:
         raise ValueError(f"--time-limit {text}: write a time as 45s, 9m or 1.5h.")
     return float(found[1]) * UNITS[found[2] or "s"]
+
+
+def _left(limit: float, began: float) -> float:
+    """Seconds left for the sweep: Python takes a while to end too, less than it took to begin."""
+    passed = time.monotonic() - began
+    return limit - passed - min(passed, GOING)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import typer
 
-BAD_INPUT = 2
+FAILED, BAD_INPUT, UNFINISHED = 1, 2, 3
 INTERRUPTED = 130  # As shells report a program that SIGINT ended.
 OUT_OF_MEMORY = "the GPU's memory is too small for this: try a smaller --stack or --batch-size."
 

@@ -47,7 +47,7 @@ def report(
 
 
 def _print(made: Report, written: list[Path]) -> None:
-    """Ranks, what they are worth, agreement with the paper, claims, and where the rest is."""
+    """The answer, accuracies and ranks, what they are worth, the paper, and where the rest is."""
     from rich.console import Console
 
     from lcpool.report.findings import findings, provenance
@@ -56,8 +56,8 @@ def _print(made: Report, written: list[Path]) -> None:
     found, source = findings(made), provenance(made)
     console.print(f"runs: {source['runs']}", markup=False, soft_wrap=True)
     console.print(f"split: {source['split']}; epoch: {source['epoch']}", markup=False)
-    _print_ranks(made, console)
-    for name in ("ranking", "power", "missing", "agreement"):
+    _print_table(made, console)
+    for name in ("answer", "ranking", "power", "agreement", "missing"):
         for sentence in found[name]:
             console.print(sentence, markup=False, soft_wrap=True)
     for claim in made.claims:
@@ -67,19 +67,24 @@ def _print(made: Report, written: list[Path]) -> None:
         console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
-def _print_ranks(made: Report, console: Console) -> None:
+def _print_table(made: Report, console: Console) -> None:
+    """Accuracy on each dataset, mean over its backbones, and the average rank over several."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    from lcpool.report.tables import ranking
-
-    ranks = ranking(made)
-    if ranks.empty:
+    c = made.ranked
+    if c.empty:
         return
-    table = Table("average rank", *map(escape, ranks.index), box=SIMPLE_HEAD)
+    table = Table("accuracy, %", *map(escape, c.datasets), box=SIMPLE_HEAD)
+    accuracies = dict(zip(c.pools, c.blocks(c.means).T, strict=True))
+    average = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
+    several = len(c.datasets) > 1
+    if several:
+        table.add_column("average rank")
     for column in table.columns[1:]:
         column.justify = "right"
-    for pool, row in ranks.sort_values(ranks.index[-1], axis=1).items():
-        table.add_row(escape(str(pool)), *(f"{rank:.2f}" for rank in row))
+    for pool in c.order:
+        ranks = [f"{average[pool]:.2f}"] if several else []
+        table.add_row(escape(pool), *(f"{a:.2f}" for a in accuracies[pool]), *ranks)
     console.print(table)

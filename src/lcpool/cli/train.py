@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lcpool.cli.checks import check_device, check_own_pooling, import_from_here
 from lcpool.cli.errors import one_line_errors, say
 
 if TYPE_CHECKING:
@@ -92,11 +93,12 @@ def train(
         from lcpool.train import train as train_network
 
         if device is not None:
-            _check_device(device)
+            check_device(device)
         if save is not None:
             _check_file(save)
         if ":" in pool:
-            _check_own_pooling(pool, hidden, _number(ratio))
+            import_from_here()
+            check_own_pooling(pool, hidden, _number(ratio))
         with own_errors(pool), show_progress(runs) as progress:
             result = train_network(
                 dataset, pool, backbone, conv, runs,
@@ -125,20 +127,6 @@ def _number(ratio: str) -> float:
         raise ValueError(f"--ratio {ratio}: write a share as 0.5, or a number as 10.") from None
 
 
-def _check_device(name: str) -> None:
-    """Refuse a device that torch would refuse less clearly, or only later."""
-    import torch
-
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise ValueError(f"unknown device '{name}': choose cpu, cuda or cuda:N.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device '{name}': torch sees {torch.cuda.device_count()} CUDA devices.")
-
-
 def _check_file(path: Path) -> None:
     """Refuse a place where nothing can be written before training for it, not after."""
     if path.is_dir():
@@ -146,37 +134,6 @@ def _check_file(path: Path) -> None:
     path.absolute().parent.mkdir(parents=True, exist_ok=True)
     if not os.access(path.absolute().parent, os.W_OK):
         raise ValueError(f"--save {path}: its folder cannot be written to.")
-
-
-def _check_own_pooling(name: str, hidden: int, ratio: float) -> None:
-    """Import, make and call a pooling of the user's own once, before any data is read."""
-    import torch
-
-    from lcpool.models import PoolingOptions, make_pooling
-    from lcpool.models.pooling import OwnPoolingError, own_errors
-
-    sys.path.append("")  # The current folder, which a console script leaves out.
-    try:
-        with own_errors(name):
-            layer = make_pooling(name, hidden, 1, PoolingOptions(ratio))
-    except TypeError as error:
-        raise ValueError(f"cannot make '{name}' for {hidden} channels: {error}") from error
-    assert layer is not None
-    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
-    try:
-        with own_errors(name):
-            out = layer(torch.randn(4, hidden), edges, None, torch.tensor([0, 0, 1, 1]))
-        x, _, _, batch = out[:4]
-        if x.shape != (batch.numel(), hidden):
-            raise ValueError(f"x of shape {list(x.shape)}, not [{batch.numel()}, {hidden}]")
-    except OwnPoolingError:
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"'{name}' is called as pool(x, edge_index, edge_attr, batch) and must return "
-            f"x, edge_index, edge_attr, batch and what else it likes; it gave "
-            f"{type(error).__name__}: {error}"
-        ) from error
 
 
 def _checkpoint_folder(named: Path | None) -> Path | None:

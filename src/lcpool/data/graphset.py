@@ -223,7 +223,8 @@ class GraphSet:
         lengths = [part.numel() for part in parts]
         sent = torch.split(send(torch.cat(parts), self.x.device), lengths)
         picked, node_ptr, node_shift, edge_ptr, edge_shift = sent
-        sizes, num_edges = Sizes(nodes.counts, node_ptr), int(edges.counts.sum())
+        sizes = Sizes(nodes.counts, node_ptr, int(nodes.counts.sum()))
+        num_edges = int(edges.counts.sum())
         owner = owners(edge_ptr, num_edges)
         rows = edge_shift[owner] + torch.arange(num_edges, device=owner.device)
         edge_index = self.edge_index[:, rows] - node_shift[owner]

@@ -1,4 +1,4 @@
-"""The accuracies that the paper reports."""
+"""The accuracies that the paper reports, and its ranking."""
 
 from __future__ import annotations
 
@@ -26,14 +26,32 @@ def published(dataset: str, backbone: str, conv: str, pool: str) -> tuple[float,
 
 
 @functools.cache
+def published_ranks() -> dict[tuple[str, str], dict[str, float]]:
+    """The paper's table of average ranks as it is printed: by backbone and convolution, pooling.
+
+    Example:
+        >>> published_ranks()["hierarchical", "graphconv"]["nopool"]
+        2.33
+    """
+    return {
+        (row.pop("backbone"), row.pop("conv")): {pool: float(rank) for pool, rank in row.items()}
+        for row in _rows("ranking.csv")
+    }
+
+
+@functools.cache
 def _accuracies() -> dict[tuple[str, str, str, str], tuple[float, float]]:
     """The paper's tables, by dataset, backbone, convolution and pooling."""
-    text = resources.files("lcpool.data").joinpath("paper/accuracy.csv").read_text("utf-8")
     return {
         (row["dataset"], row["backbone"], row["conv"], row["pool"]): (
             float(row["mean"]),
             float(row["std"]),
         )
-        for row in csv.DictReader(text.splitlines())
+        for row in _rows("accuracy.csv")
         if row["mean"]  # One cell of the paper's is empty.
     }
+
+
+def _rows(name: str) -> csv.DictReader[str]:
+    text = resources.files("lcpool.data").joinpath("paper", name).read_text("utf-8")
+    return csv.DictReader(text.splitlines())

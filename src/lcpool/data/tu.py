@@ -14,6 +14,7 @@ What is done to them, in the order of PyG's reader so that numbers compare:
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -37,6 +38,9 @@ MAX_NUMBERS = 2**30
 
 # Up to here every integer has a float64 of its own.
 MAX_INTEGER = 2**53
+
+# A line of nothing but spaces, which numpy takes for a number.
+BLANK = re.compile(r"\n[ \t\r]+(?=\n|$)")
 
 Array = NDArray[Any]
 
@@ -200,6 +204,7 @@ def _pointers(graph: Array, num_graphs: int) -> torch.Tensor:
 
 def _parse(text: str, dtype: type) -> Array:
     """The numbers of all lines; integers may be written as 1.0."""
+    text = BLANK.sub("", text.lstrip())
     try:
         return np.loadtxt(io.StringIO(text), dtype, comments=None, delimiter=",", ndmin=2)
     except ValueError:

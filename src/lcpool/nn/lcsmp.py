@@ -8,7 +8,8 @@ from lcpool.nn.leaf import Bias
 from lcpool.nn.score import Score
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, check_channels
-from lcpool.ops.message import difference_sum
+from lcpool.ops.lcsmp import composed, scores
+from lcpool.ops.precision import wide
 
 
 class LCSMP(Score):
@@ -63,12 +64,16 @@ class LCSMP(Score):
 
     def values(self, x: Tensor, edges: Edges) -> Tensor:
         """The scores before the softmax."""
-        check_channels(self, x)
-        y = self.lin_d(x)
-        d = difference_sum(self.bias_d(y), y, edges)
-        hidden = self.lin_fd(d).relu() + self.lin_x(x).relu()
-        score: Tensor = self.lin_s(hidden)
-        return score
+        if x.size(-1) != self.in_channels or x.dtype != self.lin_d.weight.dtype:
+            check_channels(self, x)
+        layers = (self.lin_d, self.bias_d, self.lin_fd, self.lin_x, self.lin_s)
+        if not all(map(is_plain, layers)):
+            return composed(x, edges, *layers)
+        parameters = (
+            self.lin_d.weight, self.bias_d.bias, self.lin_fd.weight, self.lin_fd.bias,
+            self.lin_x.weight, self.lin_x.bias, self.lin_s.weight, self.lin_s.bias,
+        )  # fmt: skip
+        return scores(wide(x), edges, [wide(parameter) for parameter in parameters])
 
     def gate(self, rank: Tensor, graph: Graph) -> Tensor:
         """Softmax over each graph, times its number of nodes if ``rescale``."""
@@ -82,3 +87,9 @@ class LCSMP(Score):
         hidden = "" if self.hidden_channels == self.in_channels else f", {self.hidden_channels}"
         rescale = ", rescale=True" if self.rescale else ""
         return f"{self.__class__.__name__}({self.in_channels}{hidden}{rescale})"
+
+
+def is_plain(layer: nn.Module) -> bool:
+    """Whether a layer does no more than its kind does: no other class, and no hooks."""
+    hooked = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks
+    return type(layer) in (nn.Linear, Bias) and not hooked

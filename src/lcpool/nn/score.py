@@ -14,6 +14,7 @@ from lcpool.nn.conv import convolve
 from lcpool.nn.leaf import Projection
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
+from lcpool.ops.precision import wide
 from lcpool.ops.segment import graph_softmax
 
 # Strictly increasing, so that what goes in orders nodes as what comes out does, without the ties
@@ -47,7 +48,13 @@ class Score(nn.Module):
         raise NotImplementedError
 
     def rank(self, x: Tensor, edges: Edges) -> Tensor:
-        """What top-k orders nodes by, ``[num_nodes]``."""
+        """What top-k orders nodes by, ``[num_nodes]``, with all bits of the parameters.
+
+        Also under autocast: its 16 bits would tie nodes that differ.
+        """
+        if torch.is_autocast_enabled(x.device.type):
+            with torch.autocast(x.device.type, enabled=False):
+                return self.rank(x.to(next(self.parameters(), wide(x)).dtype), edges)
         values = self.values(x, edges)
         if values.numel() != x.size(0):
             raise ValueError(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lcpool.ops.checks import Checks
+from lcpool.ops.checks import Checks, check_count
+from lcpool.ops.operator import is_traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,9 @@ class Assignment:
     num_clusters: int
 
     def __post_init__(self) -> None:
+        if not is_traced():
+            check_count("num_nodes", self.num_nodes)
+            check_count("num_clusters", self.num_clusters)
         if self.node.dim() != 1 or self.node.shape != self.cluster.shape:
             raise ValueError(
                 f"an assignment needs a node and a cluster for each entry, not shapes "
@@ -124,7 +128,7 @@ def positions(perm: Tensor, size: int) -> Tensor:
 
 def nonzero(mask: Tensor, checks: Checks | None = None) -> Tensor:
     """The indices where ``mask`` holds; pending ``checks`` are read with their number."""
-    if checks is None or mask.device.type == "cpu":
+    if checks is None or mask.device.type == "cpu" or is_traced():
         return mask.nonzero().view(-1)
     (size,) = checks.read(mask.sum())
     return torch.nonzero_static(mask, size=size).view(-1)

@@ -15,15 +15,13 @@ from torch import Tensor
 
 from lcpool.atomic import whole_file
 from lcpool.ops.assignment import clusters
-from lcpool.ops.checks import Checks, check_edge_index
+from lcpool.ops.checks import Checks, check_count, check_edge_index
 from lcpool.ops.connect import check_perm, off_diagonal
 from lcpool.ops.kernels import kernels
 from lcpool.ops.product import Rows, meetings, multiply
 
 # A block of so many edges is 256 MiB of indices.
 EDGES_PER_BLOCK = 2**24
-# Indices of 32 bits name fewer nodes than this.
-MAX_NODES = 2**31
 
 
 class Search(Protocol):
@@ -112,13 +110,13 @@ def cluster_connect_blocks(
     """:func:`~lcpool.cluster_connect` for a graph whose A' does not fit, in blocks of rows.
 
     The blocks one after the other are what :func:`~lcpool.cluster_connect` gives. A block takes at
-    most about 40 bytes of memory for each of ``edges_per_block`` and, in every thread, 12 for each
+    most about 40 bytes of memory for each of ``edges_per_block`` and, in every thread, 5 for each
     node.
 
     Args:
         edge_index: source and target of each edge, ``[2, num_edges]``, int64 or int32.
         perm: the kept nodes î, each once, in the order that numbers the pooled graph.
-        num_nodes: the number of nodes, less than 2³¹.
+        num_nodes: the number of nodes; they, and the edges, must be fewer than 2³¹.
         self_loops: keep the diagonal of A', as the formula gives it.
         edges_per_block: the most edges of a block. A row is not divided: one that might be longer,
             of a node near a hub, is a block of its own.
@@ -136,19 +134,15 @@ def cluster_connect_blocks(
         range(0, 2) [[0, 1, 1], [1, 0, 2]]
         range(2, 3) [[2], [1]]
     """
-    if not 0 <= num_nodes < MAX_NODES:
-        raise ValueError(f"'num_nodes' must be at least 0 and less than 2³¹, not {num_nodes:,}.")
+    check_count("num_nodes", num_nodes)
     if edges_per_block < 1:
         raise ValueError(f"'edges_per_block' must be at least 1, not {edges_per_block}.")
     checks = Checks()
     edge_index = check_edge_index(edge_index, num_nodes, checks, like=None, widen=False)
     perm = check_perm(perm, num_nodes, checks, like=edge_index)
-    compiled = kernels(perm) if perm.device.type == "cpu" else None
-    search: Search
-    if compiled is None:
+    search: Search | None = kernels(perm).cluster_search(edge_index, perm, num_nodes, self_loops)
+    if search is None:
         search = Joins(edge_index.long(), perm, num_nodes, self_loops, checks)
-    else:
-        search = compiled.ClusterSearch(edge_index, perm, num_nodes, self_loops)
     return Blocks(search, cut(search.most_edges(), edges_per_block))
 
 

@@ -3,6 +3,9 @@
 Shapes, types and devices are known on the host and raise at once. Whether an index is in range is
 known only on the device: asking a GPU would make the host wait for it. So on a GPU the verdict is
 kept as a flag and read together with the next output size, which the host must wait for anyway.
+
+Where a call is traced to be run again, there is nothing to ask yet: an operator asks, each time,
+and gives what was checked, so that whatever is computed from it comes after the check.
 """
 
 from __future__ import annotations
@@ -13,7 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.ops.operator import is_traced, operator
+
 INDEX_TYPES = (torch.int64, torch.int32)
+# Kernels number nodes, and the edges of a node, in 32 bits.
+MAX_COUNT = 2**31 - 1
 
 
 class Checks:
@@ -22,28 +29,40 @@ class Checks:
     def __init__(self) -> None:
         self._pending: list[tuple[Tensor, Callable[[], str]]] = []
 
-    def require(self, ok: Tensor, message: Callable[[], str]) -> None:
-        """Raise ``ValueError(message())`` unless ``ok``: at once on a CPU, else with :meth:`read`.
+    def require(self, value: Tensor, ok: Tensor, message: Callable[[], str]) -> Tensor:
+        """``value``, or ``ValueError(message())`` unless ``ok``: at once on a CPU, else on reading.
 
         Args:
+            value: what is not to be used unless ``ok``.
             ok: a boolean tensor without dimensions.
             message: called only when the check has failed, since it may ask the device for details.
         """
+        if is_traced():
+            required: Tensor = require(value, ok, message())
+            return required
         if ok.device.type != "cpu":
             self._pending.append((ok, message))
         elif not bool(ok):
             raise ValueError(message())
+        return value
 
-    def read(self, *sizes: Tensor) -> list[int]:
+    def fetch(self, *sizes: Tensor) -> Tensor:
         """Bring ``sizes`` to the host in one transfer, and every pending verdict with them."""
         pending, self._pending = self._pending, []
-        parts = [*(size.reshape(-1) for size in sizes), *(ok.long().view(1) for ok, _ in pending)]
-        numbers: list[int] = torch.cat(parts).tolist()
-        verdicts = numbers[len(numbers) - len(pending) :]
+        parts = [*(size.reshape(-1) for size in sizes), *(ok.view(1) for ok, _ in pending)]
+        numbers = torch.cat(parts).cpu()
+        if not pending:
+            return numbers
+        verdicts = numbers[-len(pending) :].tolist()
         for good, (_, message) in zip(verdicts, pending, strict=True):
             if not good:
                 raise ValueError(message())
-        return numbers[: len(numbers) - len(pending)]
+        return numbers[: -len(pending)]
+
+    def read(self, *sizes: Tensor) -> list[int]:
+        """:meth:`fetch` as numbers."""
+        numbers: list[int] = self.fetch(*sizes).tolist()
+        return numbers
 
 
 class Trust(Checks):
@@ -52,8 +71,9 @@ class Trust(Checks):
     Of several runs trained as one, a diverged one, whose scores are NaN, must not stop the others.
     """
 
-    def require(self, ok: Tensor, message: Callable[[], str]) -> None:
+    def require(self, value: Tensor, ok: Tensor, message: Callable[[], str]) -> Tensor:
         """Nothing is required."""
+        return value
 
 
 def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool = True) -> Tensor:
@@ -71,9 +91,20 @@ def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool =
         raise TypeError(f"'{name}' must hold int64 indices, not {index.dtype}.")
     if like is not None:
         check_device(name, index, like)
+    if not is_traced():  # else InRange does
+        check_count(name, index.size(-1) if index.dim() else 1)
     # A PyG EdgeIndex is a tensor with a cache; the plain tensor inside is all we need.
-    plain: Tensor = index.as_subclass(Tensor)
+    plain: Tensor = index if is_traced() else index.as_subclass(Tensor)
     return plain.long() if widen else plain
+
+
+def check_count(name: str, count: int) -> None:
+    """Raise where there is more of something than kernels can number."""
+    if not 0 <= count <= MAX_COUNT:
+        raise ValueError(
+            f"'{name}' counts {count:,}, but kernels count from 0 to 2³¹ − 1: cut the graph into "
+            f"parts that are connected one by one."
+        )
 
 
 def check_max_edges(max_edges: int, count: int) -> None:
@@ -102,21 +133,31 @@ def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks |
     Without ``checks``, because no size will be read that a verdict could travel with, a GPU asserts
     it by itself.
     """
+    if is_traced():
+        checked: Tensor = in_range(index, size, name, unit)
+        return checked
     if index.numel() == 0:
         return index
     if size == 0:
-        raise ValueError(f"'{name}' refers to {unit}s, but there are none.")
+        raise ValueError(out_of_range(name, index, size, unit))
     low, high = index.aminmax()
     ok = (low >= 0) & (high < size)
     if checks is None and index.device.type != "cpu":
         torch._assert_async(ok)
         return index
 
-    def message() -> str:
-        return f"'{name}' spans [{low}, {high}], but {size} {unit}s have indices 0 to {size - 1}."
-
-    (checks or Checks()).require(ok, message)
+    (checks or Checks()).require(index, ok, lambda: out_of_range(name, index, size, unit))
     return index if index.device.type == "cpu" else index.clamp(0, size - 1)
+
+
+def out_of_range(name: str, index: Tensor, size: int | None, unit: str) -> str:
+    """What to say of an index beyond ``size`` of something, or below 0 where no size is known."""
+    if size == 0:
+        return f"'{name}' refers to {unit}s, but there are none."
+    low, high = (int(value) for value in index.aminmax())
+    known = "" if size is None else f"{size} "
+    end = "on" if size is None else f"to {size - 1}"
+    return f"'{name}' spans [{low}, {high}], but {known}{unit}s have indices 0 {end}."
 
 
 def check_edge_index(
@@ -131,3 +172,67 @@ def check_edge_index(
     if edges.dim() != 2 or edges.size(0) != 2:
         raise ValueError(f"'edge_index' must have shape [2, num_edges], not {list(edges.shape)}.")
     return check_range("edge_index", edges, num_nodes, "node", checks)
+
+
+def count_graphs(batch: Tensor, checks: Checks) -> int:
+    """The number of graphs: 1 + the largest that a node belongs to."""
+    if is_traced():
+        count: int = graph_count(batch)
+        return count
+    low, high = checks.read(*batch.aminmax()) if batch.numel() else (0, 0)
+    if low < 0:
+        raise ValueError(f"'batch' spans [{low}, {high}], but graphs count from 0.")
+    return high + 1
+
+
+class Require:
+    """:meth:`Checks.require` of a traced call."""
+
+    @staticmethod
+    def forward(value: Tensor, ok: Tensor, message: str) -> Tensor:
+        """A copy of the value."""
+        if not bool(ok):
+            raise ValueError(message)
+        return value.clone()
+
+    @staticmethod
+    def fake(value: Tensor, ok: Tensor, message: str) -> Tensor:
+        """As it is."""
+        return torch.empty_like(value)
+
+
+class InRange:
+    """:func:`check_range` of a traced call."""
+
+    @staticmethod
+    def forward(index: Tensor, size: int, name: str, unit: str) -> Tensor:
+        """A copy of the index."""
+        check_count(name, index.size(-1))
+        checks = Checks()
+        checked = check_range(name, index, size, unit, checks)
+        checks.read(index.new_empty(0))
+        return checked.clone()
+
+    @staticmethod
+    def fake(index: Tensor, size: int, name: str, unit: str) -> Tensor:
+        """As it is."""
+        return torch.empty_like(index)
+
+
+class GraphCount:
+    """:func:`count_graphs` of a traced call."""
+
+    @staticmethod
+    def forward(batch: Tensor) -> int:
+        """Read the largest."""
+        return count_graphs(batch, Checks())
+
+    @staticmethod
+    def fake(batch: Tensor) -> Any:
+        """Not known before."""
+        return torch.library.get_ctx().new_dynamic_size(min=1)
+
+
+require = operator("require(Tensor value, Tensor ok, str message) -> Tensor", Require)
+in_range = operator("in_range(Tensor index, SymInt size, str name, str unit) -> Tensor", InRange)
+graph_count = operator("graph_count(Tensor batch) -> SymInt", GraphCount)

@@ -7,12 +7,15 @@ cluster selection.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from lcpool.ops.assignment import Assignment, clusters, nonzero, positions
 from lcpool.ops.checks import (
     Checks,
+    check_count,
     check_edge_index,
     check_index,
     check_max_edges,
@@ -22,11 +25,14 @@ from lcpool.ops.edges import Edges
 from lcpool.ops.graph import check_edge_attr
 from lcpool.ops.graph import edge_weight as one_weight_an_edge
 from lcpool.ops.kernels import kernels
+from lcpool.ops.operator import is_traced, operator
 from lcpool.ops.product import Entries, Rows, TripleProduct
+from lcpool.ops.sizes import Sizes
 from lcpool.ops.topk import KeepPlan
 
 # Beyond this many edges (4 GiB of indices) a pooled graph is taken for a mistake.
 MAX_EDGES = 2**28
+TWICE = "'perm' names a node twice; keep each node once."
 
 
 def filter_edges(
@@ -76,6 +82,7 @@ def cluster_connect(
                 [1, 0, 2, 1]])
     """
     checks = Checks()
+    check_count("num_nodes", num_nodes)
     edge_index = check_edge_index(edge_index, num_nodes, checks, like=None)
     perm = check_perm(perm, num_nodes, checks, like=edge_index)
     edges = Edges(edge_index, num_nodes)
@@ -89,8 +96,7 @@ def check_perm(perm: Tensor, num_nodes: int, checks: Checks, like: Tensor) -> Te
         raise ValueError(f"'perm' must have one dimension, not shape {list(perm.shape)}.")
     perm = check_range("perm", perm, num_nodes, "node", checks)
     distinct = positions(perm, num_nodes)[perm] == torch.arange(perm.numel(), device=perm.device)
-    checks.require(distinct.all(), lambda: "'perm' names a node twice; keep each node once.")
-    return perm
+    return checks.require(perm, distinct.all(), lambda: TWICE)
 
 
 def connect_clusters(
@@ -104,21 +110,69 @@ def connect_clusters(
 ) -> Tensor:
     """:func:`cluster_connect` on checked input, by a compiled kernel where there is one.
 
-    A kernel may work graph by graph, from the graph of each node and how many each has and keeps.
-    Where it is not known how many, all are one graph.
+    A kernel may work graph by graph, from the graph of each node and how many each has and keeps,
+    where that is known.
     """
+    if is_traced():
+        return _connect_traced(edges, perm, batch, plan, self_loops, max_edges)
+    options = (self_loops, max_edges, checks)
+    found: Tensor | None = kernels(perm).connect_clusters(edges, perm, batch, plan, *options)
+    if found is not None:
+        return found
+    S = clusters(edges.index, perm, edges.num_nodes, checks)
+    return connect_by_joins(edges.index, None, S, self_loops, max_edges, checks)[0]
+
+
+def _connect_traced(
+    edges: Edges,
+    perm: Tensor,
+    batch: Tensor | None,
+    plan: KeepPlan | None,
+    self_loops: bool,
+    max_edges: int,
+) -> Tensor:
+    """:func:`connect_clusters` as an operator."""
     if plan is None:
         plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
-    if batch is None:
-        batch = perm.new_zeros(edges.num_nodes)
-    compiled = kernels(perm)
-    if compiled is not None:
-        options = (self_loops, max_edges, checks)
-        found: Tensor | None = compiled.connect_clusters(edges, perm, batch, plan, *options)
-        if found is not None:
-            return found
-    S = clusters(edges.index, perm, edges.num_nodes, checks)
-    return _connect(edges.index, None, S, self_loops, max_edges, checks)[0]
+    batch = perm.new_zeros(edges.num_nodes) if batch is None else batch
+    found: Tensor = connect_traced(
+        edges.index, edges.rows() if perm.is_cuda else [], edges.num_nodes,
+        perm, batch, plan.sizes.counts, plan.kept.counts, self_loops, max_edges,
+    )  # fmt: skip
+    return found
+
+
+class ConnectClusters:
+    """:func:`connect_clusters` of a traced call."""
+
+    @staticmethod
+    def forward(
+        edge_index: Tensor,
+        rows: list[Tensor],
+        num_nodes: int,
+        perm: Tensor,
+        batch: Tensor,
+        sizes: Tensor,
+        kept: Tensor,
+        self_loops: bool,
+        max_edges: int,
+    ) -> Tensor:
+        """Put together again what an operator can only take apart."""
+        edges = Edges.of_rows(edge_index, num_nodes, rows)
+        plan = KeepPlan(Sizes.of(sizes, perm.device), Sizes.of(kept, perm.device))
+        return connect_clusters(edges, perm, batch, plan, self_loops, max_edges, Checks())
+
+    @staticmethod
+    def fake(edge_index: Tensor, *_: Any) -> Tensor:
+        """As many edges as will be found."""
+        return edge_index.new_empty(2, torch.library.get_ctx().new_dynamic_size())
+
+
+connect_traced = operator(
+    "connect_clusters(Tensor edge_index, Tensor[] rows, SymInt num_nodes, Tensor perm, "
+    "Tensor batch, Tensor sizes, Tensor kept, bool self_loops, SymInt max_edges) -> Tensor",
+    ConnectClusters,
+)
 
 
 def assignment_connect(
@@ -168,16 +222,22 @@ def connect_assignment(
     max_edges: int,
     checks: Checks,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`assignment_connect` on checked input."""
+    """:func:`assignment_connect` on checked input, by a compiled kernel where there is one."""
     if edge_weight is None:
         like = torch.empty(0) if assignment.value is None else assignment.value
         edge_weight = torch.ones(edge_index.size(1), dtype=like.dtype, device=edge_index.device)
-    edges, weight = _connect(edge_index, edge_weight, assignment, self_loops, max_edges, checks)
+    options = (self_loops, max_edges)
+    found: tuple[Tensor, Tensor] | None = kernels(edge_index).connect_assignment(
+        edge_index, edge_weight, assignment, *options
+    )
+    if found is not None:
+        return found
+    edges, weight = connect_by_joins(edge_index, edge_weight, assignment, *options, checks)
     assert weight is not None
     return edges, weight
 
 
-def _connect(
+def connect_by_joins(
     edge_index: Tensor,
     edge_weight: Tensor | None,
     S: Assignment,

@@ -9,7 +9,6 @@ their number has a bound the host knows without asking.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -17,6 +16,7 @@ from torch import Tensor
 from lcpool.ops import message
 from lcpool.ops.assignment import check_rows
 from lcpool.ops.graph import Graph
+from lcpool.ops.lazy import lazy
 
 CHUNK = 64
 
@@ -68,7 +68,7 @@ class DenseAssignment:
     value: Tensor
     chunks: Chunks
 
-    @cached_property
+    @lazy
     def packed(self) -> Tensor:
         """S in chunks."""
         return self.chunks.pack(self.value)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from torch import Tensor
 
+from lcpool.ops.kernels import kernels
+from lcpool.ops.lazy import lazy
+from lcpool.ops.operator import operator
 from lcpool.ops.sizes import row_pointers
 
 
@@ -20,10 +23,9 @@ class Neighbours:
     @classmethod
     def of(cls, row: Tensor, node: Tensor, num_rows: int, in_order: bool = False) -> Neighbours:
         """Sort ``node`` by ``row``, unless it is; within a row the order stays."""
-        if not in_order:
-            row, order = row.sort(stable=True)
-            node = node[order]
-        return cls(row_pointers(row, num_rows), node)
+        if in_order:
+            return cls(row_pointers(row, num_rows), node)
+        return cls(*sorted_rows(row, node, num_rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +46,12 @@ class Edges:
     in_order: bool = False
     complete: int | None = None
 
-    @cached_property
+    @lazy
     def out(self) -> Neighbours:
         """The targets of each node's edges."""
         return Neighbours.of(self.index[0], self.index[1], self.num_nodes, self.in_order)
 
-    @cached_property
+    @lazy
     def into(self) -> Neighbours:
         """The sources of the edges into each node."""
         if self.symmetric:
@@ -61,6 +63,39 @@ class Edges:
         """Aᵀ, with the rows of A. Not kept: two that hold each other would outlive their use."""
         if self.symmetric:
             return self
-        edges = Edges(self.index.flip(0), self.num_nodes)
-        edges.__dict__.update(out=self.into, into=self.out)
+        into, out = self.into, self.out
+        rows = (into.ptr, into.node, out.ptr, out.node)
+        return Edges.of_rows(self.index.flip(0), self.num_nodes, rows)
+
+    @classmethod
+    def of_rows(cls, index: Tensor, num_nodes: int, rows: Sequence[Tensor]) -> Edges:
+        """Edges of which the rows are known: out and into, or none."""
+        edges = cls(index, num_nodes)
+        if rows:
+            edges.__dict__["out"] = Neighbours(*rows[:2])
+            edges.__dict__["into"] = Neighbours(*rows[2:])
         return edges
+
+    def rows(self) -> list[Tensor]:
+        """The rows, as :meth:`of_rows` takes them."""
+        return [self.out.ptr, self.out.node, self.into.ptr, self.into.node]
+
+
+class SortedRows:
+    """Where each row begins in nodes sorted by row, and these."""
+
+    @staticmethod
+    def forward(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+        """By a kernel."""
+        found: tuple[Tensor, Tensor] = kernels(row).rows(row, node, num_rows)
+        return found
+
+    @staticmethod
+    def fake(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+        """As many as there are."""
+        return row.new_empty(num_rows + 1), node.new_empty(node.shape)
+
+
+sorted_rows = operator(
+    "sorted_rows(Tensor row, Tensor node, SymInt num_rows) -> (Tensor, Tensor)", SortedRows
+)

@@ -8,8 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.checks import Checks, check_device, check_edge_index, check_index, check_range
-from lcpool.ops.edges import Edges
+from lcpool.ops.checks import (
+    Checks,
+    check_device,
+    check_index,
+    check_range,
+    count_graphs,
+    out_of_range,
+)
+from lcpool.ops.edges import Edges, Neighbours
+from lcpool.ops.kernels import kernels
+from lcpool.ops.lazy import lazy
+from lcpool.ops.operator import is_traced
 from lcpool.ops.sizes import Sizes
 
 
@@ -56,33 +66,25 @@ class Graph:
     ) -> Graph:
         """Check the arguments of a layer and gather them.
 
-        A GPU is waited for only when ``batch`` comes without ``batch_size``. ``size_follows`` says
-        that a size will be read later, with which the verdict on ranges can travel.
+        ``size_follows`` says that sizes will be read anyway, for which a GPU must be waited for:
+        then the graph is looked at first, once. Else a GPU is waited for only when ``batch`` comes
+        without ``batch_size``.
         """
-        checks = Checks()
-        later = checks if size_follows or (batch is not None and batch_size is None) else None
         x = check_features("x", x)
-        edge_index = check_edge_index(edge_index, x.size(0), later, like=x)
+        edge_index = check_edges(edge_index, like=x)
         check_edge_attr(edge_attr, edge_index)
-        edges = Edges(edge_index, x.size(0))
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"'batch_size' must be at least 1, not {batch_size}.")
+        batch, batch_size = check_batch(batch, batch_size, x)
+        if size_follows and not is_traced():
+            edges, sizes, batch_size = surveyed(edge_index, batch, batch_size, x.size(0))
+            return cls(x, edges, edge_attr, batch, batch_size, sizes)
+        checks = Checks()
+        later = checks if size_follows or batch_size is None else None
+        edges = Edges(check_range("edge_index", edge_index, x.size(0), "node", later), x.size(0))
         if batch is None:
-            if batch_size not in (None, 1):
-                raise ValueError(f"'batch_size' is {batch_size}, but no 'batch' was passed.")
-            sizes = Sizes.of(torch.tensor([x.size(0)]), x.device)
-            return cls(x, edges, edge_attr, None, 1, sizes, checks)
-        batch = check_index("batch", batch, like=x)
-        if batch.shape != (x.size(0),):
-            raise ValueError(
-                f"'batch' must have shape [{x.size(0)}], an entry a node, not {list(batch.shape)}."
-            )
+            return cls(x, edges, edge_attr, None, 1, Sizes.of_one(x.size(0), x.device), checks)
         if batch_size is None:
             # Also brings in the verdict on 'edge_index', while nothing has been gathered with it.
-            low, high = checks.read(*batch.aminmax()) if batch.numel() else (0, 0)
-            if low < 0:
-                raise ValueError(f"'batch' spans [{low}, {high}], but graphs count from 0.")
-            return cls(x, edges, edge_attr, batch, high + 1, checks=checks)
+            return cls(x, edges, edge_attr, batch, count_graphs(batch, checks), checks=checks)
         batch = check_range("batch", batch, batch_size, "graph", later)
         return cls(x, edges, edge_attr, batch, batch_size, checks=checks)
 
@@ -100,6 +102,13 @@ class Graph:
         """The graph of each node, zeros where there is only one graph."""
         return self.edge_index.new_zeros(self.num_nodes) if self.batch is None else self.batch
 
+    @lazy
+    def members(self) -> Neighbours:
+        """The nodes of each graph, in order."""
+        batch = self.batch_vector()
+        nodes = torch.arange(self.num_nodes, device=batch.device)
+        return Neighbours.of(batch, nodes, self.batch_size)
+
     def node_counts(self) -> Tensor:
         """The number of nodes of each graph, ``[batch_size]``."""
         if self.sizes is not None:
@@ -107,6 +116,57 @@ class Graph:
         assert self.batch is not None
         counts = self.batch.new_zeros(self.batch_size)
         return counts.index_add(0, self.batch, torch.ones_like(self.batch))
+
+
+def surveyed(
+    index: Tensor, batch: Tensor | None, batch_size: int | None, num_nodes: int
+) -> tuple[Edges, Sizes | None, int]:
+    """The edges and what is known of them, the sizes of graphs that stand together, their number.
+
+    Graphs from PyG are mostly sorted and undirected. To see that costs less than to sort them.
+    """
+    found = kernels(index).survey(index, num_nodes, batch)
+    if not found.in_range:
+        raise ValueError(out_of_range("edge_index", index, num_nodes, "node"))
+    edges = Edges(index, num_nodes, found.symmetric, found.in_order)
+    if found.in_order:
+        edges.__dict__["out"] = Neighbours(found.ptr, index[1])
+    if batch is None:
+        return edges, Sizes.of_one(num_nodes, index.device), 1
+    first, last = found.first, found.last
+    if not found.by_graph:
+        first, last = torch.stack(batch.aminmax()).tolist()
+    if first < 0 or (batch_size is not None and last >= batch_size):
+        raise ValueError(out_of_range("batch", batch, batch_size, "graph"))
+    if found.graph_ptr is not None and batch_size in (None, last + 1):
+        on_host, ptr = found.graph_ptr
+        return edges, Sizes(on_host.diff(), ptr, num_nodes), last + 1
+    batch_size = last + 1 if batch_size is None else batch_size
+    return edges, Sizes.by_graph(batch, batch_size) if found.by_graph else None, batch_size
+
+
+def check_edges(edge_index: Any, like: Tensor) -> Tensor:
+    """``edge_index`` as an int64 tensor ``[2, num_edges]``; ranges are looked at later."""
+    index = check_index("edge_index", edge_index, like)
+    if index.dim() != 2 or index.size(0) != 2:
+        raise ValueError(f"'edge_index' must have shape [2, num_edges], not {list(index.shape)}.")
+    return index
+
+
+def check_batch(batch: Any, batch_size: int | None, x: Tensor) -> tuple[Tensor | None, int | None]:
+    """``batch`` as an int64 tensor with an entry a node; without one there is one graph."""
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"'batch_size' must be at least 1, not {batch_size}.")
+    if batch is None:
+        if batch_size not in (None, 1):
+            raise ValueError(f"'batch_size' is {batch_size}, but no 'batch' was passed.")
+        return None, 1
+    batch = check_index("batch", batch, like=x)
+    if batch.shape != (x.size(0),):
+        raise ValueError(
+            f"'batch' must have shape [{x.size(0)}], an entry a node, not {list(batch.shape)}."
+        )
+    return batch, batch_size
 
 
 def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
@@ -137,7 +197,9 @@ def check_channels(layer: Any, x: Tensor) -> None:
         return
     if x.size(-1) != width:
         raise ValueError(f"{layer} takes features of width {width}, but got {x.size(-1)}.")
-    parameter = next(layer.parameters(), x)
+    # layer.parameters() would walk through all of them.
+    held = (part._parameters for part in layer.modules())
+    parameter = next((p for own in held for p in own.values() if p is not None), x)
     if parameter.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
             f"{layer} has parameters of {parameter.dtype}, but 'x' is {x.dtype}: convert one of "

@@ -1,7 +1,7 @@
-"""Which compiled kernels there are for a device.
+"""Which kernels there are for a device.
 
-Both modules offer the same functions on plain tensors; without them everything runs in plain torch,
-with the same results.
+Three modules offer the same functions on plain tensors: compiled for CPUs, for GPUs, and in plain
+torch, with the same results.
 """
 
 from __future__ import annotations
@@ -12,10 +12,17 @@ from types import ModuleType
 
 from torch import Tensor
 
+from lcpool.ops import plain
 
-def kernels(like: Tensor) -> ModuleType | None:
-    """The kernels for the device of ``like``, or None where there are none."""
-    return cpu_kernels() if like.device.type == "cpu" else gpu_kernels() if like.is_cuda else None
+
+def kernels(like: Tensor) -> ModuleType:
+    """The fastest kernels for the device of ``like``."""
+    compiled = None
+    if like.device.type == "cpu":
+        compiled = cpu_kernels()
+    elif like.is_cuda:
+        compiled = gpu_kernels()
+    return plain if compiled is None else compiled
 
 
 @cache

@@ -9,103 +9,152 @@ input gives the same bits.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from lcpool.ops import plain
 from lcpool.ops.edges import Edges
 from lcpool.ops.kernels import kernels
-from lcpool.ops.precision import wide
+from lcpool.ops.operator import operator
 
 
 def neighbour_sum(x: Tensor, edges: Edges) -> Tensor:
     """Aᵀ X: the sum of x_k over the edges (k, i) into each node i."""
-    compiled = kernels(x)
-    if compiled is not None:
-        out: Tensor = Aggregate.apply(x, edges, None, compiled)  # type: ignore[no-untyped-call]
-        return out
-    source, target = edges.index
-    rows = wide(x.index_select(0, source))
-    return torch.zeros_like(x, dtype=rows.dtype).index_add(0, target, rows).to(x.dtype)
+    out: Tensor = aggregate(x, *both_ways(edges, x), None)
+    return out
 
 
 def gcn_sum(x: Tensor, edges: Edges) -> Tensor:
     """D^(-1/2) (A + I) D^(-1/2) X, where self-loops of A give way to I and D counts edges into."""
-    compiled = kernels(x)
-    if compiled is not None:
-        roots = compiled.gcn_roots(edges.into.ptr, edges.into.node)
-        out: Tensor = Aggregate.apply(x, edges, roots, compiled)  # type: ignore[no-untyped-call]
-        return out
-    source, target = edges.index
-    weight = wide((source != target).to(x.dtype))
-    root = weight.new_ones(x.size(0)).index_add(0, target, weight).rsqrt().unsqueeze(-1)
-    scaled = root * x
-    rows = scaled.index_select(0, source) * weight.unsqueeze(-1)
-    return (root * scaled.index_add(0, target, rows)).to(x.dtype)
+    roots = gcn_roots(edges.into.ptr, edges.into.node)
+    out: Tensor = aggregate(x, *both_ways(edges, x), roots)
+    return out
 
 
 def difference_sum(z: Tensor, y: Tensor, edges: Edges) -> Tensor:
     """Σ_{k ∈ N(i)} relu(z_i − y_k) for each node i, N(i) being the sources of edges into i."""
-    compiled = kernels(y)
-    if compiled is not None and z.dtype == y.dtype:
-        z, y = z.contiguous(), y.contiguous()
-        out: Tensor = DifferenceSum.apply(z, y, edges, compiled)  # type: ignore[no-untyped-call]
-        return out
-    return plain_difference_sum(z, y, edges)
+    out: Tensor = sum_of_differences(z, y.to(z.dtype), *both_ways(edges, z, y))
+    return out
 
 
-def plain_difference_sum(z: Tensor, y: Tensor, edges: Edges) -> Tensor:
-    """:func:`difference_sum` edge by edge."""
-    source, target = edges.index
-    message = wide((z.index_select(0, target) - y.index_select(0, source)).relu_())
-    return torch.zeros_like(y, dtype=message.dtype).index_add_(0, target, message).to(y.dtype)
+Ways = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
 
 
-class Aggregate(torch.autograd.Function):
+def both_ways(edges: Edges, *inputs: Tensor) -> Ways:
+    """The rows of edges into each node, and of those out of it if there will be a gradient."""
+    into = edges.into
+    if not torch.is_grad_enabled() or not any(x.requires_grad for x in inputs):
+        return into.ptr, into.node, None, None
+    return into.ptr, into.node, edges.out.ptr, edges.out.node
+
+
+class GCNRoots:
+    """(1 + number of neighbours but itself)^(-1/2) of each node."""
+
+    @staticmethod
+    def forward(ptr: Tensor, node: Tensor) -> Tensor:
+        """In double."""
+        roots: Tensor = kernels(ptr).gcn_roots(ptr, node)
+        return roots
+
+    @staticmethod
+    def fake(ptr: Tensor, node: Tensor) -> Tensor:
+        """A number a node."""
+        return ptr.new_empty(ptr.numel() - 1, dtype=torch.float64)
+
+
+class Aggregate:
     """The sum over neighbours; the gradient is the sum over neighbours the other way."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, edges: Edges, roots: Tensor | None, compiled: ModuleType
+        x: Tensor,
+        ptr: Tensor,
+        node: Tensor,
+        out_ptr: Tensor | None,
+        out_node: Tensor | None,
+        roots: Tensor | None,
     ) -> Tensor:
         """Sum over the edges into each node."""
-        ctx.edges, ctx.roots, ctx.compiled = edges, roots, compiled
-        out: Tensor = compiled.aggregate(x.contiguous(), edges.into.ptr, edges.into.node, roots)
+        out: Tensor = kernels(x).aggregate(x.contiguous(), ptr, node, roots)
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def fake(x: Tensor, *_: Tensor | None) -> Tensor:
+        """As many as there are."""
+        return x.new_empty(x.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        """Keep the edges."""
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Sum over the edges out of each node."""
-        edges = ctx.edges.reversed
-        out: Tensor = Aggregate.apply(grad, edges, ctx.roots, ctx.compiled)  # type: ignore[no-untyped-call]
-        return out, None, None, None
+        ptr, node, out_ptr, out_node, roots = ctx.saved_tensors
+        return aggregate(grad, out_ptr, out_node, ptr, node, roots), None, None, None, None, None
 
 
-class DifferenceSum(torch.autograd.Function):
+class SumOfDifferences:
     """Σ relu(z_i − y_k) with the signs of the differences found again on the way back."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, y: Tensor, edges: Edges, compiled: ModuleType) -> Tensor:
+    def forward(
+        z: Tensor,
+        y: Tensor,
+        ptr: Tensor,
+        node: Tensor,
+        out_ptr: Tensor | None,
+        out_node: Tensor | None,
+    ) -> Tensor:
         """Sum over the edges into each node."""
-        ctx.save_for_backward(z, y)
-        ctx.edges, ctx.compiled = edges, compiled
-        out: Tensor = compiled.difference_sum(z, y, edges.into.ptr, edges.into.node)
+        out: Tensor = kernels(y).difference_sum(z.contiguous(), y.contiguous(), ptr, node)
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def fake(z: Tensor, *_: Tensor | None) -> Tensor:
+        """As many as there are."""
+        return z.new_empty(z.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        """Keep everything but the differences."""
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Where z_i > y_k, the gradient of i flows to z_i and, negative, to y_k."""
-        (z, y), edges = ctx.saved_tensors, ctx.edges
-        if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
-            wanted = [v for v, w in zip((z, y), ctx.needs_input_grad, strict=False) if w]
-            total = plain_difference_sum(z, y, edges)
-            found = iter(torch.autograd.grad(total, wanted, grad, create_graph=True))
-            grad_z, grad_y = (next(found) if w else None for w in ctx.needs_input_grad[:2])
-            return grad_z, grad_y, None, None
-        into, out = edges.into, edges.out
-        grad_z, grad_y = ctx.compiled.difference_sum_backward(
-            grad.contiguous(), z, y, into.ptr, into.node, out.ptr, out.node
-        )
-        return grad_z, grad_y, None, None
+        again = torch.is_grad_enabled()  # The gradient's own gradient is asked for.
+        spread = plain.difference_sum_backward if again else spread_differences
+        return *spread(grad, *ctx.saved_tensors), None, None, None, None
+
+
+class SpreadDifferences:
+    """The gradient of :class:`SumOfDifferences`."""
+
+    @staticmethod
+    def forward(grad: Tensor, z: Tensor, y: Tensor, *rows: Tensor) -> tuple[Tensor, Tensor]:
+        """By edges into each node for z, out of it for y."""
+        inputs = (values.contiguous() for values in (grad, z, y))
+        grads: tuple[Tensor, Tensor] = kernels(y).difference_sum_backward(*inputs, *rows)
+        return grads
+
+    @staticmethod
+    def fake(grad: Tensor, z: Tensor, y: Tensor, *rows: Tensor) -> tuple[Tensor, Tensor]:
+        """A gradient for each of them."""
+        return z.new_empty(z.shape), y.new_empty(y.shape)
+
+
+ROWS = "Tensor ptr, Tensor node, Tensor? out_ptr, Tensor? out_node"
+gcn_roots = operator("gcn_roots(Tensor ptr, Tensor node) -> Tensor", GCNRoots)
+aggregate = operator(f"aggregate(Tensor x, {ROWS}, Tensor? roots) -> Tensor", Aggregate)
+sum_of_differences = operator(
+    f"difference_sum(Tensor z, Tensor y, {ROWS}) -> Tensor", SumOfDifferences
+)
+spread_differences = operator(
+    f"difference_sum_backward(Tensor grad, Tensor z, Tensor y, {ROWS}) -> (Tensor, Tensor)",
+    SpreadDifferences,
+)

@@ -2,88 +2,140 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import softmax
 
+from lcpool.ops import plain
 from lcpool.ops.graph import Graph
 from lcpool.ops.kernels import kernels
+from lcpool.ops.operator import operator
 from lcpool.ops.precision import wide
 
 
 def graph_softmax(values: Tensor, graph: Graph) -> Tensor:
     """The softmax over the nodes of each graph, summed in float32 or better."""
+    h = wide(values)
     if graph.batch is None:
-        return wide(values).softmax(dim=0).to(values.dtype)
-    compiled = kernels(values)
-    if compiled is not None and graph.sizes is not None:
-        h: Tensor = Softmax.apply(wide(values).contiguous(), graph.sizes.ptr, compiled)  # type: ignore[no-untyped-call]
+        h = h.softmax(dim=0)
+    elif graph.sizes is not None:
+        h = softmax(h, graph.sizes.ptr)
     else:
-        h = softmax(wide(values), graph.batch, num_nodes=graph.batch_size)
+        ptr, node = graph.members.ptr, graph.members.node
+        h = torch.empty_like(h).index_copy(0, node, softmax(h.index_select(0, node), ptr))
     return h.to(values.dtype)
 
 
 def readout(x: Tensor, graph: Graph) -> Tensor:
     """Mean ‖ max over the nodes of each graph, ``[batch_size, 2 · channels]``; zeros for none."""
-    compiled = kernels(x)
-    if compiled is not None and graph.sizes is not None and x.dtype == wide(x).dtype:
-        out: Tensor = Readout.apply(x.contiguous(), graph.sizes.ptr, compiled)  # type: ignore[no-untyped-call]
-        return out
-    shape, batch = (graph.batch_size, x.size(-1)), graph.batch_vector()
-    count = graph.node_counts().to(x.dtype).unsqueeze(-1)
-    mean = x.new_zeros(shape).index_add(0, batch, x) / count.clamp(min=1)
-    index = batch.unsqueeze(-1).expand_as(x)
-    # From below all numbers: a first value that equals a maximum would share its gradient.
-    most = x.new_full(shape, -torch.inf).scatter_reduce(0, index, x, "amax")
-    return torch.cat([mean, most.where(count > 0, 0.0)], dim=-1)
+    rows = wide(x)
+    if graph.sizes is not None:
+        out, _ = mean_and_max(rows, graph.sizes.ptr)
+    else:
+        ptr, node = graph.members.ptr, graph.members.node
+        out, _ = mean_and_max(rows.index_select(0, node), ptr)
+    result: Tensor = out.to(x.dtype)
+    return result
 
 
-class Softmax(torch.autograd.Function):
+class Softmax:
     """The softmax over graphs whose nodes stand together, from ``ptr[g]`` to ``ptr[g + 1]``."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, ptr: Tensor, compiled: ModuleType) -> Tensor:
+    def forward(values: Tensor, ptr: Tensor) -> Tensor:
         """exp(v) / Σ exp(v)."""
-        h: Tensor = compiled.softmax(values, ptr)
-        ctx.save_for_backward(h, ptr)
-        ctx.compiled = compiled
+        h: Tensor = kernels(values).softmax(values.contiguous(), ptr)
         return h
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        """H (g − Σ g h); in plain torch where the gradient's own gradient is asked for."""
-        h, ptr = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            batch = torch.repeat_interleave(ptr.diff())
-            inner = (grad * h).new_zeros(ptr.numel() - 1).index_add(0, batch, grad * h)
-            return h * (grad - inner[batch]), None, None
-        return ctx.compiled.softmax_backward(grad.contiguous(), h, ptr), None, None
-
-
-class Readout(torch.autograd.Function):
-    """Mean ‖ max over graphs whose nodes stand together."""
+    def fake(values: Tensor, ptr: Tensor) -> Tensor:
+        """One for each value."""
+        return values.new_empty(values.shape)
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, ptr: Tensor, compiled: ModuleType) -> Tensor:
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        """Keep the result."""
+        ctx.save_for_backward(output, inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """H (g − Σ g h)."""
+        again = torch.is_grad_enabled()  # The gradient's own gradient is asked for.
+        spread = plain.softmax_backward if again else softmax_backward
+        return spread(grad, *ctx.saved_tensors), None
+
+
+class SoftmaxBackward:
+    """The gradient of :class:`Softmax`."""
+
+    @staticmethod
+    def forward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
+        """H (g − Σ g h)."""
+        out: Tensor = kernels(h).softmax_backward(grad.contiguous(), h.contiguous(), ptr)
+        return out
+
+    @staticmethod
+    def fake(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
+        """One for each value."""
+        return h.new_empty(h.shape)
+
+
+class MeanAndMax:
+    """Mean ‖ max over graphs whose nodes stand together, and how many share each maximum."""
+
+    @staticmethod
+    def forward(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
         """Both in one walk over the nodes."""
-        out, ties = compiled.readout(x, ptr)
-        ctx.save_for_backward(x, ptr, out, ties)
-        ctx.compiled = compiled
-        result: Tensor = out
-        return result
+        found: tuple[Tensor, Tensor] = kernels(x).readout(x.contiguous(), ptr)
+        return found
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def fake(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+        """A row for each graph."""
+        graphs, channels = ptr.numel() - 1, x.size(1)
+        ties = x.new_empty(graphs, channels, dtype=torch.int32)
+        return x.new_empty(graphs, 2 * channels), ties
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Keep what tells who has the maximum."""
+        ctx.save_for_backward(*inputs, *output)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, _: None) -> tuple[Tensor | None, None]:
         """1/n of the mean's gradient to all, the maximum's to those who share it."""
-        if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
-            x, ptr, out, ties = ctx.saved_tensors
-            count, batch = ptr.diff(), torch.repeat_interleave(ptr.diff())
-            of_mean, of_most = grad.chunk(2, dim=-1)
-            is_most = x == out.chunk(2, dim=-1)[1][batch]
-            shared = torch.where(is_most, (of_most / ties)[batch], 0.0)
-            return (of_mean / count.clamp(min=1).unsqueeze(-1))[batch] + shared, None, None
-        grad_x: Tensor = ctx.compiled.readout_backward(grad.contiguous(), *ctx.saved_tensors)
-        return grad_x, None, None
+        if grad is None:
+            return None, None
+        again = torch.is_grad_enabled()  # The gradient's own gradient is asked for.
+        spread = plain.readout_backward if again else readout_backward
+        return spread(grad, *ctx.saved_tensors), None
+
+
+class ReadoutBackward:
+    """The gradient of :class:`MeanAndMax`."""
+
+    @staticmethod
+    def forward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
+        """1/n of the mean's gradient to all, the maximum's to those who share it."""
+        grad_x: Tensor = kernels(x).readout_backward(
+            grad.contiguous(), x.contiguous(), ptr, out, ties
+        )
+        return grad_x
+
+    @staticmethod
+    def fake(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
+        """As many as there are nodes."""
+        return x.new_empty(x.shape)
+
+
+softmax = operator("softmax(Tensor values, Tensor ptr) -> Tensor", Softmax)
+softmax_backward = operator(
+    "softmax_backward(Tensor grad, Tensor h, Tensor ptr) -> Tensor", SoftmaxBackward
+)
+mean_and_max = operator("readout(Tensor x, Tensor ptr) -> (Tensor, Tensor)", MeanAndMax)
+readout_backward = operator(
+    "readout_backward(Tensor grad, Tensor x, Tensor ptr, Tensor out, Tensor ties) -> Tensor",
+    ReadoutBackward,
+)

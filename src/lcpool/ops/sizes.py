@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.utils import cumsum
+
+from lcpool.ops.lazy import lazy
+from lcpool.ops.operator import operator
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,25 +20,68 @@ class Sizes:
     Attributes:
         counts: on the host, int64.
         ptr: the first node of each graph, and the end of the last, on the device of the nodes.
+        total: the number of all nodes.
     """
 
     counts: Tensor
     ptr: Tensor
+    total: int
 
     @classmethod
-    def of(cls, counts: Tensor, device: torch.device) -> Sizes:
+    def of(cls, counts: Tensor, device: torch.device, total: int | None = None) -> Sizes:
         """Let the device know what the host knows."""
-        return cls(counts, send(cumsum(counts), device))
+        total = total_of(counts) if total is None else total
+        return cls(counts, send(begins(counts), device), total)
 
-    @cached_property
-    def total(self) -> int:
-        """The number of all nodes."""
-        return int(self.counts.sum())
+    @classmethod
+    def of_one(cls, total: int, device: torch.device) -> Sizes:
+        """All nodes as one graph."""
+        return cls.of(torch.tensor([total]), device, total)
 
-    @cached_property
+    @classmethod
+    def by_graph(cls, batch: Tensor, batch_size: int) -> Sizes:
+        """From the graph of each node, sorted. A GPU is waited for."""
+        ptr = row_pointers(batch, batch_size)
+        return cls(ptr.cpu().diff(), ptr, batch.numel())
+
+    @lazy
     def batch(self) -> Tensor:
         """The graph of each node, on the device."""
         return owners(self.ptr, self.total)
+
+
+class Total:
+    """The sum of counts that are not all 0, as a number on the host."""
+
+    @staticmethod
+    def forward(counts: Tensor) -> int:
+        """Add."""
+        return int(counts.numpy().sum())
+
+    @staticmethod
+    def fake(counts: Tensor) -> Any:
+        """Not known before; many layers ask whether it is 0."""
+        return torch.library.get_ctx().new_dynamic_size(min=1)
+
+
+class Begins:
+    """Where each of ``counts`` begins, and the end of the last, on the host."""
+
+    @staticmethod
+    def forward(counts: Tensor) -> Tensor:
+        """By numpy, which is done before torch has begun."""
+        ptr = np.zeros(counts.numel() + 1, np.int64)
+        np.cumsum(counts.numpy(), out=ptr[1:])
+        return torch.from_numpy(ptr)
+
+    @staticmethod
+    def fake(counts: Tensor) -> Tensor:
+        """One more than counts."""
+        return counts.new_empty(counts.numel() + 1)
+
+
+total_of = operator("total(Tensor counts) -> SymInt", Total)
+begins = operator("begins(Tensor counts) -> Tensor", Begins)
 
 
 def row_pointers(row: Tensor, num_rows: int) -> Tensor:
@@ -50,6 +96,6 @@ def owners(ptr: Tensor, total: int) -> Tensor:
 
 def send(values: Tensor, device: torch.device) -> Tensor:
     """Copy to a device. Only from pinned memory does a copy to a GPU not hold up the host."""
-    if device.type == "cuda":
+    if device.type == "cuda" and not torch.compiler.is_compiling():
         values = values.pin_memory()
     return values.to(device, non_blocking=True)

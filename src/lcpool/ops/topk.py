@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from numbers import Integral, Real
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.utils import scatter
 
 from lcpool.ops.graph import Graph
+from lcpool.ops.kernels import kernels
+from lcpool.ops.operator import operator
 from lcpool.ops.sizes import Sizes
 
 
@@ -29,6 +33,7 @@ def check_ratio(ratio: float) -> float:
     return ratio
 
 
+@cache
 def share(ratio: float) -> Fraction:
     """The decimal that was written: 0.3 is 3/10, not the binary number just below it.
 
@@ -52,11 +57,32 @@ def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
     >>> keep_counts(1, torch.tensor([50, 0])), keep_counts(1.0, torch.tensor([50, 0]))
     (tensor([1, 0]), tensor([50,  0]))
     """
-    if isinstance(ratio, Integral):
-        return num_nodes.clamp(max=min(int(ratio), 2**62))
-    part = share(ratio)
-    k = (num_nodes * part.numerator + (part.denominator - 1)) // part.denominator
-    return torch.minimum(k.clamp(min=1), num_nodes)
+    counts: Tensor = k_of(ratio, num_nodes)
+    return counts
+
+
+class KeepCounts:
+    """:func:`keep_counts`."""
+
+    @staticmethod
+    def forward(ratio: float, num_nodes: Tensor) -> Tensor:
+        """In integers."""
+        n = num_nodes.numpy()
+        if isinstance(ratio, Integral):
+            k = np.minimum(n, min(int(ratio), 2**62))
+        else:
+            part = share(ratio)
+            k = (n * part.numerator + (part.denominator - 1)) // part.denominator
+            k = np.minimum(np.maximum(k, 1), n)
+        return torch.from_numpy(np.asarray(k))
+
+    @staticmethod
+    def fake(ratio: float, num_nodes: Tensor) -> Tensor:
+        """One for each graph."""
+        return torch.empty_like(num_nodes)
+
+
+k_of = operator("keep_counts(Scalar ratio, Tensor num_nodes) -> Tensor", KeepCounts)
 
 
 @dataclass(frozen=True)
@@ -74,17 +100,18 @@ class KeepPlan:
     @classmethod
     def of_one(cls, num_nodes: int, num_kept: int, device: torch.device) -> KeepPlan:
         """All nodes as one graph."""
-        sizes = (Sizes.of(torch.tensor([count]), device) for count in (num_nodes, num_kept))
-        return cls(*sizes)
+        return cls(Sizes.of_one(num_nodes, device), Sizes.of_one(num_kept, device))
 
     @classmethod
     def of(cls, ratio: float, graph: Graph) -> KeepPlan:
         """Count kept nodes; a GPU is waited for unless the sizes of the graphs are known."""
         sizes = graph.sizes
         if sizes is None:
-            counts = torch.tensor(graph.checks.read(graph.node_counts()))
-            sizes = Sizes.of(counts, graph.x.device)
-        kept = Sizes.of(keep_counts(ratio, sizes.counts), graph.x.device)
+            counts = graph.checks.fetch(graph.node_counts())
+            sizes = Sizes.of(counts, graph.x.device, graph.num_nodes)
+        # Where there are nodes, some are kept.
+        total = None if graph.num_nodes else 0
+        kept = Sizes.of(keep_counts(ratio, sizes.counts), graph.x.device, total)
         return cls(sizes, kept)
 
 
@@ -99,15 +126,42 @@ def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
     Returns:
         ``perm``, the kept nodes, and ``batch``, the graph of each.
     """
-    order = rank.argsort(descending=True, stable=True)
-    if graph.batch is None:
-        return order[: plan.kept.total], order.new_zeros(plan.kept.total)
-    order = order[graph.batch[order].argsort(stable=True)]
-    batch = plan.kept.batch
-    # Slot t of the output is the (t − Σ_{b' < b} k_b')-th best node of its graph b.
-    skipped = plan.sizes.ptr - plan.kept.ptr
-    slots = torch.arange(plan.kept.total, device=rank.device)
-    return order[slots + skipped[batch]], batch
+    sizes, kept = plan.sizes, plan.kept
+    plans = (sizes.counts, sizes.ptr, kept.ptr, kept.total)
+    if graph.batch is None or graph.sizes is not None:
+        perm, batch = best(rank, *plans)
+        return perm, batch
+    node = graph.members.node
+    perm, batch = best(rank.index_select(0, node), *plans)
+    return node[perm], batch
+
+
+class Best:
+    """:func:`topk` where the nodes stand by graph."""
+
+    @staticmethod
+    def forward(
+        rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int
+    ) -> tuple[Tensor, Tensor]:
+        """By a kernel."""
+        found: tuple[Tensor, Tensor] = kernels(rank).select(
+            rank.detach().contiguous(), counts, ptr, kept_ptr, total
+        )
+        return found
+
+    @staticmethod
+    def fake(
+        rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int
+    ) -> tuple[Tensor, Tensor]:
+        """A node and its graph for each that is kept."""
+        return ptr.new_empty(total), ptr.new_empty(total)
+
+
+best = operator(
+    "topk(Tensor rank, Tensor counts, Tensor ptr, Tensor kept_ptr, SymInt total) "
+    "-> (Tensor, Tensor)",
+    Best,
+)
 
 
 def above(h: Tensor, graph: Graph, min_score: float) -> tuple[Tensor, Tensor]:

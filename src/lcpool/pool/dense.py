@@ -101,7 +101,8 @@ class DenseAssignmentPooling(nn.Module):
         total = sum((self.loss_weights[k] * v for k, v in losses.items()), A.new_zeros(len(A)))
         mean = partial(_mean_where, has_nodes)
         edges, batch = complete_edges(graph.batch_size, self.num_clusters, A.device)
-        sizes = Sizes.of(torch.full((graph.batch_size,), self.num_clusters), A.device)
+        counts = torch.full((graph.batch_size,), self.num_clusters)
+        sizes = Sizes.of(counts, A.device, edges.num_nodes)
         weight = self.normalize(A).reshape(-1)
         pooled = Graph(X.flatten(0, 1), edges, weight, batch, graph.batch_size, sizes, graph.checks)
         return Pooled.of(
@@ -120,7 +121,7 @@ def complete_edges(batch_size: int, k: int, device: torch.device) -> tuple[Edges
     """All k² edges of ``batch_size`` graphs of k nodes, sorted, and the graph of each node."""
     nodes = torch.arange(batch_size * k, device=device)
     graphs = nodes // k
-    source = nodes.repeat_interleave(k, output_size=nodes.numel() * k)
+    source = nodes.view(-1, 1).expand(-1, k).reshape(-1)
     target = nodes.view(batch_size, 1, k).expand(-1, k, -1).reshape(-1)
     return Edges(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k), graphs
 

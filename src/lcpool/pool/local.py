@@ -23,6 +23,7 @@ from lcpool.ops.connect import (
     surviving_edge_attr,
 )
 from lcpool.ops.edges import Edges
+from lcpool.ops.gate import gate
 from lcpool.ops.graph import Graph, check_channels, check_features, edge_weight
 from lcpool.ops.topk import KeepPlan, above, check_ratio, topk
 from lcpool.pool.output import Pooled
@@ -84,12 +85,14 @@ class SelectionPooling(nn.Module):
     def select(self, rank: Tensor, graph: Graph, plan: KeepPlan | None) -> tuple[Tensor, ...]:
         """î, the graphs of the kept nodes, and h of all nodes."""
         h = self.score.gate(rank, graph)
-        if not isinstance(graph.checks, Trust):
-            graph.checks.require(~h.isnan().any(), lambda: NAN_SCORES)
         if plan is None:
             assert self.min_score is not None
-            return *above(h, graph, self.min_score), h
-        return *topk(rank, graph, plan), h
+            perm, batch = above(h, graph, self.min_score)
+        else:
+            perm, batch = topk(rank, graph, plan)
+        if not isinstance(graph.checks, Trust):
+            perm = graph.checks.require(perm, (h == h).all(), lambda: NAN_SCORES)
+        return perm, batch, h
 
     def forward(
         self,
@@ -124,8 +127,7 @@ class SelectionPooling(nn.Module):
         scored = X if attn is None else check_features("attn", attn, like=graph.x)
         rank = self.score.rank(scored, graph.edges)
         perm, batch, h = self.select(rank, graph, plan)
-        h = h[perm]
-        X = X[perm] * h.unsqueeze(-1)
+        X, h = gate(X, h.to(X.dtype), perm)
         X = X if self.multiplier == 1 else X * self.multiplier
         edges, attr, assignment = self.connect(graph, perm, plan, S)
         sizes = plan.kept if plan is not None and self.keeps_planned else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
+from lcpool.ops.lazy import lazy
 
 
 class _Items(NamedTuple):
@@ -62,10 +62,11 @@ class Pooled(_Items):
     ) -> Pooled:
         """Make the tuple; the keywords become attributes."""
         self = super().__new__(cls, x, edge_index, edge_attr, batch, perm, score)
-        self.__dict__.update(attributes)
+        for name, value in attributes.items():
+            setattr(self, name, value)
         return self
 
-    @cached_property
+    @lazy
     def assignment(self) -> Any:
         """S', made when it is first asked for."""
         return self._assignment() if callable(self._assignment) else self._assignment

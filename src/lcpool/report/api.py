@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from lcpool.data.table import paper_datasets
+from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report.agreement import agreement
-from lcpool.report.cells import GROUP, gather, select
+from lcpool.report.cells import CELL, GROUP, gather, select
 from lcpool.report.claims import Claim, claims
 from lcpool.report.comparison import OURS, VARIANT, Comparison
-from lcpool.report.statistics import interval
+from lcpool.report.statistics import FEWEST_RUNS, interval
 from lcpool.sweep.results import Results
 
 
@@ -26,10 +28,11 @@ class Report:
         split: "shared" or "fresh".
         runs: the runs of that split.
         cells: their cells, beside the paper's figures; ``best`` marks the highest of a group,
-            ``half`` is half of the 95 % interval of the mean.
+            ``low`` and ``high`` are the ends of the 95 % interval of the mean.
         ranked: the poolings that are ranked.
-        variant: LCPool and LCPool*, which the ranking leaves out.
-        claims: what became of the paper's claims.
+        paper: those of the paper's ranking, on its datasets, trained as there and with
+            FEWEST_RUNS at least; empty where there are none.
+        claims: what became of the paper's claims, which are put to ``paper``.
     """
 
     results: Results
@@ -38,28 +41,39 @@ class Report:
     runs: pd.DataFrame
     cells: pd.DataFrame
     ranked: Comparison
-    variant: Comparison
+    paper: Comparison
     claims: list[Claim]
 
     @classmethod
     def of(cls, results: Results, rule: str = "accuracy", split: str | None = None) -> Report:
         """Look at the runs of one split by one rule; see :func:`lcpool.report.cells.select`."""
         runs = select(results, rule, split)
-        chosen = str(runs["split"].iloc[0])
         cells = gather(runs)
         cells = cells.join(agreement(cells))
-        pools = list(dict.fromkeys(cells["pool"]))
-        outside = {VARIANT} if OURS in pools else set()
-        ranked = Comparison.of(runs, [pool for pool in pools if pool not in outside])
-        variant = Comparison.of(runs, [pool for pool in (OURS, VARIANT) if pool in pools])
-        contenders = cells[~cells["pool"].isin(outside)]
+        aside = _aside(cells)
+        contenders = cells[~cells["pool"].isin(aside)]
         highest = contenders.groupby(GROUP)["mean"].transform("max").reindex(cells.index)
-        cells["best"] = cells["mean"] >= highest - 1e-9
-        cells["half"] = _intervals(runs, cells, chosen)
+        cells["best"] = cells["mean"] >= highest
+        cells["low"], cells["high"] = _intervals(runs, cells)
+        as_paper = _as_paper(runs)
+        there = [pool for pool in POOLINGS if pool in set(as_paper["pool"])]
+        paper = Comparison.of(as_paper, [pool for pool in there if pool != VARIANT])
+        variant = Comparison.of(as_paper, [pool for pool in there if pool in (OURS, VARIANT)])
         return cls(
-            results, rule, chosen, runs, cells, ranked, variant,
-            claims(ranked, variant, paired=chosen == "fresh"),
-        )  # fmt: skip
+            results=results,
+            rule=rule,
+            split=str(runs["split"].iloc[0]),
+            runs=runs,
+            cells=cells,
+            ranked=Comparison.of(runs, list(dict.fromkeys(contenders["pool"]))),
+            paper=paper,
+            claims=claims(paper, variant),
+        )
+
+    @property
+    def aside(self) -> set[str]:
+        """The poolings that stand outside the ranking."""
+        return _aside(self.cells)
 
     @property
     def agreeing(self) -> tuple[int, int]:
@@ -79,20 +93,37 @@ class Report:
             "tables.md": tables.markdown(self),
             "tables.tex": tables.latex(self),
             "tables.csv": tables.csv(self),
+            "ranks.csv": tables.ranks_csv(self),
         }
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
         return [folder / name for name in texts]
 
 
-def _intervals(runs: pd.DataFrame, cells: pd.DataFrame, split: str) -> list[float]:
-    """Half of each cell's interval; that of fresh splits is wider, for they overlap."""
-    of_cell = runs.dropna(subset="accuracy").groupby([*GROUP, "pool"])["accuracy"]
-    values = {name: accuracies.to_numpy() for name, accuracies in of_cell}
+def _aside(cells: pd.DataFrame) -> set[str]:
+    """LCPool* beside LCPool where there are figures of the paper's, which ranks it nowhere."""
+    as_there = cells["paper_mean"].notna().any() and OURS in set(cells["name"])
+    return set(cells["pool"][cells["name"] == VARIANT]) if as_there else set()
+
+
+def _as_paper(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs that the paper's claims are about, of cells that have enough of them."""
+    known = {"dataset": paper_datasets(), "backbone": BACKBONES, "conv": CONVS, "name": POOLINGS}
+    its = runs["as_paper"]
+    for column, names in known.items():
+        its = its & runs[column].isin(list(names))
+    enough = runs.groupby(CELL)["accuracy"].transform("count") >= FEWEST_RUNS
+    return runs[its & enough]
+
+
+def _intervals(runs: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """The ends of each cell's interval; that of fresh splits is wider, for they overlap."""
+    of_cell = dict(iter(runs.dropna(subset="accuracy").groupby(CELL)["accuracy"]))
+    fresh = (runs["split"] == "fresh").all()
     halves = []
     for cell in cells.to_dict("records"):
-        accuracies = values.get((*(cell[name] for name in GROUP), cell["pool"]), np.array([]))
-        share = cell["num_test"] / cell["num_train"] if split == "fresh" else 0.0
-        half = interval(accuracies, share)
+        accuracies = of_cell.get(tuple(cell[name] for name in CELL), pd.Series(dtype=float))
+        share = cell["num_test"] / cell["num_train"] if fresh else 0.0
+        half = interval(accuracies.to_numpy(), share)
         halves.append(np.nan if half is None else half)
-    return halves
+    return (cells["mean"] - halves).clip(0, 100), (cells["mean"] + halves).clip(0, 100)

@@ -12,6 +12,7 @@ import pandas as pd
 from lcpool.data.published import published
 from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, PoolingOptions
+from lcpool.report.statistics import rounded
 from lcpool.sweep.results import Results, key
 from lcpool.train import RULES, Protocol
 
@@ -21,8 +22,10 @@ NUMBERS = (*ACCURACY.values(), "diverged", "seconds", "peak_memory", "num_train"
 # Where poolings meet: a backbone with a convolution on a dataset.
 GROUP = ["dataset", "backbone", "conv"]
 CELL = [*GROUP, "pool"]
+# What tells the runs of a cell apart: runs of another seed are further replicates.
+RUN = ["seed", "run"]
 # These have columns of their own in the table of runs.
-NAMED = {"backbone", "conv", "pool", "split", "options"}
+NAMED = {"backbone", "conv", "pool", "split", "seed", "options"}
 
 
 def select(results: Results, rule: str = "accuracy", split: str | None = None) -> pd.DataFrame:
@@ -30,7 +33,9 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
 
     Runs that share their names and differ in an option (``ratio=0.25`` beside the default) are of
     different cells: what differs becomes part of ``pool``, and ``name`` is the pooling without it.
-    ``as_paper`` says whether a run was trained as the paper's were; ``key`` finds its curves.
+    Runs that differ in the seed alone are replicates. ``as_paper`` says whether a run was trained
+    as the paper's were, ``settings`` in what it was not; ``key`` finds its curves. Memory is kept
+    of GPUs alone: by how much a process on a CPU grew is no property of what it trained.
 
     Args:
         results: the runs of a sweep.
@@ -54,10 +59,11 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
         f"{pool} ({option})" if option else pool
         for pool, option in zip(runs["pool"], _variants(settings), strict=True)
     ]
-    # The paper leaves the seed open, as it does the split.
-    runs["as_paper"] = [set(options) - _usual(options) <= {"seed"} for options in settings]
+    runs["settings"] = [_written(options, _unusual(options)) for options in settings]
+    runs["as_paper"] = runs["settings"] == ""
     runs["accuracy"] = runs[ACCURACY[rule]]
-    repeated = runs.duplicated([*CELL, "run"])
+    runs["peak_memory"] = runs["peak_memory"].where(runs["device"] != "CPU")
+    repeated = runs.duplicated([*CELL, *RUN])
     if repeated.any():
         first = runs[repeated].iloc[0]
         raise ValueError(f"run {first['run']} of {' '.join(first[CELL])} is there more than once.")
@@ -82,9 +88,10 @@ def _cell(runs: pd.DataFrame) -> dict[str, Any]:
         **{name: first[name] for name in CELL},
         "name": first["name"],
         "as_paper": bool(runs["as_paper"].all()),
+        "settings": first["settings"],
         "runs": len(accuracies),
         "lost": len(runs) - len(accuracies),
-        "mean": accuracies.mean(),
+        "mean": rounded(accuracies.mean()),
         "std": accuracies.std(ddof=1),
         "num_train": runs["num_train"].mean(),
         "num_test": runs["num_test"].mean(),
@@ -110,10 +117,10 @@ def _settings(config: str) -> dict[str, Any]:
     return {key: value for key, value in flat.items() if key not in NAMED}
 
 
-def _usual(options: dict[str, Any]) -> set[str]:
-    """The options that have their default, which is the paper's value or a reading of it."""
+def _unusual(options: dict[str, Any]) -> list[str]:
+    """The options that leave their default, which is the paper's value or a reading of it."""
     defaults = _defaults()
-    return {key for key, value in options.items() if value == defaults.get(key)}
+    return [key for key, value in sorted(options.items()) if value != defaults.get(key)]
 
 
 @functools.cache
@@ -125,11 +132,12 @@ def _defaults() -> dict[str, Any]:
 def _variants(settings: list[dict[str, Any]]) -> list[str]:
     """In words, where the options of each run leave the defaults and runs differ in them."""
     names = sorted({name for options in settings for name in options})
-    differ = [name for name in names if len({repr(o.get(name)) for o in settings}) > 1]
-    return [
-        ", ".join(f"{name}={o[name]}" for name in differ if name in o and name not in _usual(o))
-        for o in settings
-    ]
+    differ = {name for name in names if len({repr(o.get(name)) for o in settings}) > 1}
+    return [_written(o, [name for name in _unusual(o) if name in differ]) for o in settings]
+
+
+def _written(options: dict[str, Any], names: list[str]) -> str:
+    return ", ".join(f"{name}={options[name]}" for name in names)
 
 
 def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
@@ -145,5 +153,5 @@ def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
         order = [*names, *(name for name in runs[column].unique() if name not in names)]
         places[column] = runs[column].map(order.index)
     # As a number where it can be, so that run 10 follows run 9.
-    places["pool"], places["run"] = runs["pool"], runs["run"]
+    places[["pool", *RUN]] = runs[["pool", *RUN]]
     return runs.loc[places.sort_values(list(places.columns)).index].reset_index(drop=True)

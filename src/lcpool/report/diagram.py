@@ -8,24 +8,26 @@ import numpy as np
 from markupsafe import Markup
 
 from lcpool.report.plots import colours
-from lcpool.report.statistics import ALPHA, Array, critical_difference
-from lcpool.report.svg import Scale, picture, short, tag
+from lcpool.report.statistics import ALPHA, FEWEST_RUNS, Array, critical_difference
+from lcpool.report.svg import Scale, picture, room, short, tag
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
-WIDTH = 440.0
-SIDE = 124.0  # for a name, to the left and to the right of the axis
+AXIS = 180.0
 
 
 def diagrams(report: Report) -> list[tuple[str, Markup]]:
-    """The ranking over the datasets, with what other runs would make of it, and each backbone's."""
+    """The ranking over the datasets, with what other runs would make of it, and each backbone's.
+
+    None for a single dataset, of which ranks are no sample.
+    """
     c, colour = report.ranked, colours(report)
-    if c.empty:
+    if c.empty or len(c.datasets) < 2:
         return []
     bands = None
-    if c.fewest_runs > 1:
-        drawn = c.average_ranks(c.resampled(paired=report.split == "fresh"))
+    if c.fewest_runs >= FEWEST_RUNS:
+        drawn = c.average_ranks(c.resampled())
         bands = np.quantile(drawn, [ALPHA / 2, 1 - ALPHA / 2], axis=0).T
     overall = c.average_ranks(c.means)
     found = [("all, by dataset", diagram(c.pools, overall, c.critical_difference, colour, bands))]
@@ -33,8 +35,9 @@ def diagrams(report: Report) -> list[tuple[str, Markup]]:
         return found
     for (backbone, conv), average in zip(c.backbones, c.backbone_ranks(c.means), strict=True):
         n = int(c.where(backbone=backbone, conv=conv).sum())
-        cd = critical_difference(len(c.pools), n) if n > 1 else None
-        found.append((f"{backbone}, {conv}", diagram(c.pools, average, cd, colour)))
+        if n > 1:
+            cd = critical_difference(len(c.pools), n)
+            found.append((f"{backbone}, {conv}", diagram(c.pools, average, cd, colour)))
     return found
 
 
@@ -55,7 +58,9 @@ def diagram(
         bands: for each, between which ranks it would lie with other runs.
     """
     order = np.argsort(average, kind="stable")
-    x = Scale(1, max(len(pools), 2), SIDE + 6, WIDTH - SIDE - 6)
+    side = room(pools) + 32  # for a name and its rank, to the left and to the right of the axis
+    width = AXIS + 2 * side
+    x = Scale(1, max(len(pools), 2), side + 6, width - side - 6)
     bars = [] if cd is None else cliques(average[order], cd)
     axis, first = 34.0, 48.0 + 7 * len(bars)
     parts = [tag("line", x1=x(1), x2=x(x.high), y1=axis, y2=axis, class_="axis")]
@@ -63,7 +68,7 @@ def diagram(
         parts.append(tag("line", x1=x(rank), x2=x(rank), y1=axis - 4, y2=axis, class_="axis"))
         parts.append(tag("text", str(rank), x=x(rank), y=axis - 7, class_="tick middle"))
     if cd is not None:
-        end = min(x(1 + cd), WIDTH)
+        end = min(x(1 + cd), width)
         parts.append(tag("line", x1=x(1), x2=end, y1=14.0, y2=14.0, class_="cd"))
         parts.append(tag("text", f"CD {cd:.2f}", x=x(1), y=9.0))
     for i, (low, high) in enumerate(bars):
@@ -76,20 +81,21 @@ def diagram(
         row = place if on_left else len(order) - 0.5 - place
         band = None if bands is None else bands[index]
         pool, rank = pools[index], average[index]
-        marks = _leader(pool, rank, x, axis, first + 17 * row, on_left, band)
+        end = side if on_left else width - side
+        marks = _leader(pool, rank, x, (axis, first + 17 * row), end, band)
         parts.append(tag("g", *marks, class_=colour[pool], data_tip=_tip(pool, rank, band)))
     listed = ", ".join(f"{pools[i]} {average[i]:.2f}" for i in order)
-    return picture(WIDTH, first + 17 * left + 4, f"Average ranks: {listed}", *parts)
+    return picture(width, first + 17 * left + 4, f"Average ranks: {listed}", *parts)
 
 
 def _leader(
-    pool: str, rank: float, x: Scale, axis: float, y: float, left: bool, band: Array | None
+    pool: str, rank: float, x: Scale, ys: tuple[float, float], end: float, band: Array | None
 ) -> list[Markup]:
-    """A line from a rank on the axis to the pooling's name beside it."""
-    side = SIDE if left else WIDTH - SIDE
-    path = f"M{x(rank):.1f} {axis:g}V{y:.1f}H{side:g}"
-    text = f"{short(pool, 13)} {rank:.2f}"
-    where: dict[str, object] = {"x": side - 4, "class_": "end"} if left else {"x": side + 4}
+    """A line from a rank on the axis down to the pooling's name beside it."""
+    axis, y = ys
+    path = f"M{x(rank):.1f} {axis:g}V{y:.1f}H{end:g}"
+    text, left = f"{short(pool)} {rank:.2f}", end < x.start
+    where: dict[str, object] = {"x": end - 4, "class_": "end"} if left else {"x": end + 4}
     marks = [tag("path", d=path, class_="leader"), tag("text", text, y=y + 4, **where)]
     if band is not None:
         marks.append(tag("line", x1=x(band[0]), x2=x(band[1]), y1=y, y2=y, class_="band"))

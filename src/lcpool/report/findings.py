@@ -2,87 +2,90 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import re
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from lcpool.report.comparison import VARIANT
-from lcpool.report.statistics import ALPHA, datasets_needed, smallest_signed_rank
-from lcpool.report.words import count, duration, p_value
+from lcpool.data.table import paper_datasets
+from lcpool.report.answer import answer
+from lcpool.report.cells import GROUP, RUN
+from lcpool.report.comparison import Comparison
+from lcpool.report.pairs import pairs_over_splits
+from lcpool.report.statistics import ALPHA, FEWEST_RUNS, datasets_needed, smallest_signed_rank
+from lcpool.report.words import count, duration, listed, p_value
+from lcpool.sweep.events import in_short
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
 
 def findings(report: Report) -> dict[str, list[str]]:
-    """Sentences on the paper's figures, the ranking, and what this many datasets could show."""
+    """Sentences: the answer, the ranking, the smallest differences, the paper, what is left out."""
     return {
-        "agreement": _agreement(report),
+        "answer": answer(report),
         "ranking": _ranking(report),
         "power": _power(report),
+        "agreement": _agreement(report),
         "missing": _missing(report),
     }
 
 
 def _agreement(report: Report) -> list[str]:
+    """Nothing where the paper has no figure for any cell."""
+    if report.cells["paper_mean"].isna().all():
+        return []
     agreeing, judged = report.agreeing
     other = int((~report.cells["as_paper"]).sum())
-    said = []
+    said = ["No cell here can be judged against the paper's: that takes two runs."]
     if judged:
         share = f"{100 * agreeing / judged:.1f} %"
-        said.append(
-            f"{agreeing} of {count(judged, 'published cell')} agree with the paper ({share})."
-        )
-    else:
-        said.append("No cell here can be judged against a figure of the paper's.")
+        said = [f"{agreeing} of {count(judged, 'published cell')} agree with the paper ({share})."]
     if other:
         said.append(
             f"{count(other, 'cell')} of {len(report.cells)} were trained otherwise than the "
             "paper's, and are not compared with it."
         )
-    return said
-
-
-def _ranking(report: Report) -> list[str]:
-    c = report.ranked
-    if c.empty:
-        return ["There are no two poolings with runs in the same groups: nothing to rank."]
-    average = c.average_ranks(c.means)
-    best = [
-        pool for pool, rank in zip(c.pools, average, strict=True) if rank <= average.min() + 1e-9
-    ]
-    said = [
-        f"{' and '.join(best)} {'ranks' if len(best) == 1 else 'rank'} first over "
-        f"{count(len(c.datasets), 'dataset')} (average rank {average.min():.2f} among "
-        f"{count(len(c.pools), 'pooling')})."
-    ]
-    test = c.friedman
-    if test is not None:
-        verdict = "differ" if test.permuted_p < ALPHA else "cannot be told apart"
+    if not report.claims:
         said.append(
-            f"As a whole the poolings {verdict}: Friedman's χ² {test.statistic:.2f}, p "
-            f"{p_value(test.p)}, by permutation {p_value(test.permuted_p)}; Iman and Davenport's F "
-            f"{_finite(test.f)}, p {p_value(test.f_p)}."
+            "Its claims are left out: they take LCPool beside another pooling, trained as in the "
+            f"paper, with {FEWEST_RUNS} runs at least."
         )
     return said
 
 
+def _ranking(report: Report) -> list[str]:
+    """Whether the poolings differ at all; nothing where there is too little to tell."""
+    test = report.ranked.friedman
+    if test is None:
+        return []
+    verdict = "differ" if test.permuted_p < ALPHA else "cannot be told apart"
+    return [
+        f"As a whole the poolings {verdict}: Friedman's χ² {test.statistic:.2f}, p "
+        f"{p_value(test.p)}, by permutation {p_value(test.permuted_p)}; Iman and Davenport's F "
+        f"{_finite(test.f)}, p {p_value(test.f_p)}."
+    ]
+
+
 def _power(report: Report) -> list[str]:
-    """How large a difference this many datasets could show at all."""
+    """The smallest differences that this many datasets could show."""
     c = report.ranked
     n, k = len(c.datasets), len(c.pools)
     if c.empty:
         return []
     if n == 1:
         return [
+            *_on_one_dataset(c),
             "One dataset is one block: no test over datasets is possible, and nothing here says "
-            "how the poolings do on other data."
+            "how the poolings do on other data.",
         ]
     cd = c.critical_difference
     assert cd is not None
-    least, corrected = smallest_signed_rank(n), smallest_signed_rank(n, k - 1)
+    pairs = k * (k - 1) // 2
+    least, corrected = smallest_signed_rank(n), smallest_signed_rank(n, pairs)
     said = [
         f"With {n} datasets and {k} poolings, average ranks must lie {cd:.2f} apart to differ "
         f"(Nemenyi, α = {ALPHA:g}); the widest possible is {k - 1}."
@@ -91,17 +94,29 @@ def _power(report: Report) -> list[str]:
     said.append(
         f"Wilcoxon's exact test of {n} datasets cannot give a p below {least:.4g}"
         + (
-            f", nor, corrected for {count(k - 1, 'comparison')}, below {corrected:.4g}."
+            f", nor, corrected for {count(pairs, 'comparison')}, below {corrected:.4g}."
             if k > 2
             else "."
         )
     )
     if corrected >= ALPHA:
         said.append(
-            f"So no single comparison can be significant at α = {ALPHA:g}, however large the "
-            f"difference: that takes {datasets_needed(k - 1)} datasets."
+            f"So by Wilcoxon's test no comparison can be significant at α = {ALPHA:g}, however "
+            f"large the difference: that takes {datasets_needed(pairs)} datasets."
         )
     return said
+
+
+def _on_one_dataset(c: Comparison) -> list[str]:
+    pairs = pairs_over_splits(c, c.order[0], picked=True, by=["dataset"])
+    if pairs.empty or pairs["p"].isna().all():
+        return []
+    low, high = pairs["smallest"].min(), pairs["smallest"].max()
+    tests = count(int(pairs["tests"].iloc[0]), "comparison")
+    return [
+        f"With {count(int(pairs['splits'].min()), 'run')} and {tests}, a lead of {low:.1f} to "
+        f"{high:.1f} points could be told from chance, depending on the pooling."
+    ]
 
 
 def _missing(report: Report) -> list[str]:
@@ -114,8 +129,8 @@ def _missing(report: Report) -> list[str]:
             f"{count(c.incomplete, 'group')} left out of the ranking, for a pooling has no result "
             "there."
         )
-    if VARIANT in set(report.cells["pool"]) and VARIANT not in c.pools:
-        said.append(f"{VARIANT}, a variant, is not ranked, as in the paper.")
+    if report.aside:
+        said.append(f"{listed(sorted(report.aside))}, a variant, is not ranked, as in the paper.")
     lost = int(report.cells["lost"].sum())
     if lost:
         said.append(
@@ -124,8 +139,45 @@ def _missing(report: Report) -> list[str]:
     late = int(report.runs["diverged"].notna().sum()) - lost
     if late > 0:
         said.append(f"{count(late, 'run')} diverged later; the epoch chosen until then counts.")
-    if c.fewest_runs == 1:
-        said.append("Some cells have a single run: no spread, no interval, no resampling.")
+    few = int((report.cells["runs"] < FEWEST_RUNS).sum())
+    if few:
+        said.append(
+            f"{count(few, 'cell')} of {len(report.cells)} {'has' if few == 1 else 'have'} fewer "
+            f"than {FEWEST_RUNS} runs: no p and no interval there."
+        )
+    known = report.cells["dataset"].isin(list(paper_datasets()))
+    if known.any() and report.cells["paper_mean"].isna().all():
+        settings = listed(sorted(set(report.cells["settings"][known])))
+        said.append(
+            "The paper's figures and claims are left out: no cell was trained as there "
+            f"({settings})."
+            if settings
+            else "The paper's figures are left out: it has none for these cells."
+        )
+    return [*said, *_same(report), *_set_aside(report)]
+
+
+def _same(report: Report) -> list[str]:
+    """Settings of one pooling that gave the same results, so that one of them is idle."""
+    said = []
+    for _, runs in report.runs.groupby("name", sort=False):
+        table = runs.pivot(index=[*GROUP, *RUN], columns="pool", values="accuracy")
+        for one, other in itertools.combinations(runs["pool"].unique(), 2):
+            both = table[[one, other]].dropna()
+            if len(both) and (both[one] == both[other]).all():
+                said.append(f"{one} and {other} gave the same accuracy in every run.")
+    return said
+
+
+def _set_aside(report: Report) -> list[str]:
+    """Cells that failed and have no run: the error, and where it was raised."""
+    said = []
+    for failure in report.results.failures:
+        if failure.split == report.split:
+            places = re.findall(r'File "(.*)", line (\d+)', failure.reason)
+            where = f" ({places[-1][0]}:{places[-1][1]})" if places else ""
+            names = " ".join(failure.names)
+            said.append(f"Set aside: {names}: {in_short(failure.reason)}{where}")
     return said
 
 

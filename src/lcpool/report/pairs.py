@@ -2,70 +2,106 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from lcpool.report.comparison import Comparison
-from lcpool.report.statistics import ALPHA, holm, nemenyi, over_datasets, over_splits
+from lcpool.report.statistics import ALPHA, Array, holm, nemenyi, over_datasets, over_splits
 
 
-def pairs_over_datasets(comparison: Comparison) -> pd.DataFrame:
+def pairs_over_datasets(comparison: Comparison, reference: str, picked: bool) -> pd.DataFrame:
     """The reference against each other pooling, a difference a dataset; empty for one dataset.
 
     ``difference``, ``low`` and ``high`` in points, above zero where the reference is better; ``p``
-    of Wilcoxon's signed ranks and ``p_holm`` corrected; ``p_nemenyi`` of the ranks; ``smallest``,
-    the difference that Student's test could still see among this many.
+    of Wilcoxon's signed ranks and ``p_holm`` corrected for ``tests``; ``p_nemenyi`` of the ranks;
+    ``smallest``, the difference that a corrected t-test could still see among this many.
+
+    Args:
+        comparison: the poolings.
+        reference: the pooling that the others are compared with.
+        picked: whether these same accuracies made it the reference; see :func:`_tests`.
     """
     k, n = len(comparison.pools), len(comparison.datasets)
     if comparison.empty or n < 2:
         return pd.DataFrame()
-    others = [pool for pool in comparison.pools if pool != comparison.reference]
+    tests = _tests(comparison, reference, picked)
     blocks = pd.DataFrame(comparison.blocks(comparison.means), columns=list(comparison.pools))
     ranked = dict(zip(comparison.pools, comparison.average_ranks(comparison.means), strict=True))
     rows: list[dict[str, Any]] = []
-    for pool in others:
-        differences = (blocks[comparison.reference] - blocks[pool]).to_numpy()
-        found = over_datasets(differences)
-        strict = over_datasets(differences, ALPHA / len(others))
+    for one, other in tests:
+        differences = (blocks[one] - blocks[other]).to_numpy()
+        found, strict = over_datasets(differences), over_datasets(differences, ALPHA / len(tests))
         assert found is not None
         assert strict is not None
         rows.append({
-            "pool": pool, "difference": found.mean, "low": found.low, "high": found.high,
-            "better": int((differences > 0).sum()), "datasets": n, "p": found.p,
-            "p_nemenyi": nemenyi(ranked[comparison.reference] - ranked[pool], k, n),
+            "reference": one, "pool": other, "difference": found.mean, "low": found.low,
+            "high": found.high, "better": int((differences > 0).sum()), "datasets": n,
+            "p": found.p, "p_nemenyi": nemenyi(ranked[one] - ranked[other], k, n),
             "smallest": strict.half_width,
         })  # fmt: skip
-    return _with_holm(rows)
+    return _corrected(rows, reference)
 
 
-def pairs_over_splits(comparison: Comparison, cells: pd.DataFrame) -> pd.DataFrame:
-    """The reference against each other pooling in each group, a difference a split.
+def pairs_over_splits(
+    comparison: Comparison, reference: str, picked: bool, by: list[str]
+) -> pd.DataFrame:
+    """The reference against each other pooling on each dataset or in each group, over its splits.
 
-    By the corrected resampled t-test, with Holm's correction for all of them together.
+    By the corrected resampled t-test, with Holm's correction for all of them together; columns as
+    over datasets. Empty on a shared split; without ``p`` where too few runs, or runs without
+    spread, allow none.
+
+    Args:
+        comparison: the poolings.
+        reference: the pooling that the others are compared with.
+        picked: whether these same accuracies made it the reference; see :func:`_tests`.
+        by: the columns that name a place: ``["dataset"]``, for the mean over its groups, or
+            those of a group.
     """
-    if comparison.empty:
+    if comparison.empty or not comparison.fresh:
         return pd.DataFrame()
-    shares = cells.assign(share=cells["num_test"] / cells["num_train"])
-    share_of = shares.groupby("dataset")["share"].first()
-    at = comparison.pools.index(comparison.reference)
+    places = comparison.groups[by].drop_duplicates().to_dict("records")
+    tests = _tests(comparison, reference, picked)
+    strict = ALPHA / (len(places) * len(tests))
     rows: list[dict[str, Any]] = []
-    names = comparison.groups.to_dict("records")
-    for group, row in zip(names, comparison.values, strict=True):
-        for pool, runs in zip(comparison.pools, row, strict=True):
-            differences = (row[at] - runs).dropna().to_numpy(dtype=np.float64)
-            found = over_splits(differences, float(share_of[group["dataset"]]))
-            if pool != comparison.reference and found is not None:
-                rows.append({
-                    **group, "pool": pool, "difference": found.mean, "low": found.low,
-                    "high": found.high, "splits": found.n, "p": found.p,
-                })  # fmt: skip
-    return _with_holm(rows)
+    for place in places:
+        runs = comparison.on_splits(comparison.where(**place))
+        for one, other in tests:
+            differences = (runs[one] - runs[other]).dropna().to_numpy(dtype=np.float64)
+            tested = _on_splits(differences, comparison.shares[place["dataset"]], strict)
+            rows.append({**place, "reference": one, "pool": other, **tested})
+    return _corrected(rows, reference)
 
 
-def _with_holm(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def _on_splits(differences: Array, share: float, strict: float) -> dict[str, float]:
+    mean = differences.mean() if len(differences) else np.nan
+    found, strictly = (over_splits(differences, share, alpha) for alpha in (ALPHA, strict))
+    if found is None or strictly is None:
+        return {"splits": len(differences), "difference": mean, "p": np.nan}
+    return {
+        "splits": found.n, "difference": found.mean, "low": found.low, "high": found.high,
+        "p": found.p, "smallest": strictly.half_width,
+    }  # fmt: skip
+
+
+def _tests(comparison: Comparison, reference: str, picked: bool) -> list[tuple[str, str]]:
+    """The pairs that are corrected for together.
+
+    Who is compared with a pooling named beforehand makes one test for each of the others. Who is
+    picked for having come out first has been compared with all, and they with one another.
+    """
+    others = [pool for pool in comparison.pools if pool != reference]
+    tests = [(reference, pool) for pool in others]
+    return [*tests, *itertools.combinations(others, 2)] if picked else tests
+
+
+def _corrected(rows: list[dict[str, Any]], reference: str) -> pd.DataFrame:
+    """With Holm's correction for all rows; those of the reference."""
     table = pd.DataFrame(rows)
-    if rows:
-        table["p_holm"] = holm(table["p"].to_numpy())
-    return table
+    tested = table["p"].notna()
+    table["tests"], table["p_holm"] = int(tested.sum()), np.nan
+    table.loc[tested, "p_holm"] = holm(table.loc[tested, "p"].to_numpy())
+    return table[table["reference"] == reference].reset_index(drop=True)

@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from lcpool.report.cells import GROUP
 from lcpool.report.statistics import Array
-from lcpool.report.svg import WIDTH, Scale, bottom_axis, left_axis, picture, short, tag
-from lcpool.report.words import duration, figure, memory
+from lcpool.report.svg import WIDTH, Scale, bottom_axis, left_axis, picture, room, short, tag
+from lcpool.report.words import count, duration, figure, memory
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
@@ -48,10 +48,12 @@ class Panel:
     Attributes:
         names: what it is of, by the names of the filters.
         svg: the picture.
+        note: what it does not show.
     """
 
     names: dict[str, str]
     svg: Markup
+    note: str = ""
 
     @property
     def title(self) -> str:
@@ -80,7 +82,8 @@ def spread(report: Report) -> list[Panel]:
         shown = pd.concat([runs["accuracy"], paper, *ends]).dropna()
         if shown.empty:
             continue
-        x = Scale.over(list(shown), 92, WIDTH - 8)
+        left = room(cells["pool"])
+        x = Scale.over(list(shown), left, WIDTH - 8)
         for names, group in cells.groupby(GROUP, sort=False):
             accuracies = {
                 pool: list(part.dropna())
@@ -102,16 +105,18 @@ def _spread_row(
     cell: dict[str, Any], accuracies: list[float], x: Scale, y: float, colour: dict[str, str]
 ) -> Markup:
     pool, mean, std = cell["pool"], cell["mean"], cell["std"]
-    marks = [tag("text", short(pool), x=86.0, y=y + 4, class_="end label")]
-    marks += [tag("circle", cx=x(a), cy=y, r=2.2, class_="run") for a in accuracies]
+    above, below = y - 3, y + 4  # The runs under their mean, where no line hides them.
+    marks = [tag("text", short(pool), x=x.start - 6, y=y + 4, class_="end label")]
+    marks += [tag("circle", cx=x(a), cy=below, r=2.0, class_="run") for a in accuracies]
     if np.isfinite(std):
-        marks.append(tag("line", x1=x(mean - std), x2=x(mean + std), y1=y, y2=y, class_="bar"))
+        ends = {"x1": x(mean - std), "x2": x(mean + std)}
+        marks.append(tag("line", **ends, y1=above, y2=above, class_="bar"))
     if accuracies:
-        marks.append(tag("circle", cx=x(mean), cy=y, r=3.8, class_="mean"))
+        marks.append(tag("circle", cx=x(mean), cy=above, r=3.4, class_="mean"))
     tip = f"{pool}: {figure(mean, std)} %, {cell['runs']} runs"
     if pd.notna(cell["paper_mean"]):
         at, paper = x(cell["paper_mean"]), figure(cell["paper_mean"], cell["paper_std"])
-        marks.append(tag("path", d=f"M{at:.1f} {y - 6:g}l4 6l-4 6l-4-6z", class_="paper"))
+        marks.append(tag("path", d=f"M{at:.1f} {above - 5:g}l4 5l-4 5l-4-5z", class_="paper"))
         tip += f"; paper {paper} %"
     # Something to point at between the marks.
     marks.append(tag("rect", x=0.0, y=y - 9, width=WIDTH, height=18.0, class_="touch"))
@@ -129,7 +134,7 @@ def learning(report: Report) -> list[Panel]:
         if not lines:
             continue
         everything = np.vstack(list(lines.values()))
-        x = Scale(0, max(everything[:, 0].max(), 1), 34, WIDTH - 8)
+        x = Scale(0, max(everything[:, 0].max(), 1), 34, WIDTH - 8, whole=True)
         y = Scale.over(list(everything[:, 1]), 150, 18)
         drawn = [
             tag("polyline", points=_path(line, x, y), class_=f"curve {colour[pool]}",
@@ -170,9 +175,12 @@ def costs(report: Report, column: str) -> list[Panel]:
     title, unit, write = COSTS[column]
     looks, panels = (colours(report), shapes(report)), []
     for dataset, cells in report.cells.groupby("dataset", sort=False):
-        known = cells[(cells[column] > 0) & cells["mean"].notna()]
+        measured = cells[cells[column].notna() & cells["mean"].notna()]
+        known = measured[measured[column] > 0]  # On an axis of ratios there is no zero.
         if known.empty:
             continue
+        none = len(measured) - len(known)
+        note = f"{count(none, 'cell')} not shown: too little to measure." if none else ""
         x = Scale.over(list(known[column] / unit), 34, WIDTH - 14, log=True)
         y = Scale.over(list(known["mean"]), 150, 18)
         marks = [
@@ -184,7 +192,8 @@ def costs(report: Report, column: str) -> list[Panel]:
             bottom_axis(x, 18, 150, title),
         )
         label = f"Accuracy against {title}: {dataset}"
-        panels.append(Panel({"dataset": dataset}, picture(WIDTH, 180, label, *axes, *marks)))
+        drawn = picture(WIDTH, 180, label, *axes, *marks)
+        panels.append(Panel({"dataset": dataset}, drawn, note))
     return panels
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from lcpool.report.cells import GROUP
+from lcpool.report.comparison import Comparison
 from lcpool.report.pairs import pairs_over_datasets, pairs_over_splits
-from lcpool.report.statistics import ALPHA
+from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.words import count, duration, figure, memory, p_value, signed
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def cells_sheet(report: Report) -> Sheet:
         **EXPLAINED,
         "accuracy": "Mean test accuracy in percent ± standard deviation over runs. Bold: the "
         "highest of its group.",
-        "95 %": f"Half of the 95 % interval of the mean, in points. {_interval_words(report)}",
+        "95 % interval": f"Of the mean, for {FEWEST_RUNS} runs or more. {_interval_words(report)}",
         "paper": "What the paper reports for this cell.",
         "difference": "Ours − paper, in points.",
         "tolerance": "The largest difference that counts as agreement: two standard errors, of the "
@@ -62,10 +63,19 @@ def cells_sheet(report: Report) -> Sheet:
         "runs": "Runs with a result; in parentheses, those that diverged before there was any.",
         "epochs": "Epochs trained, mean over runs.",
         "time": "Seconds a run: its share of the time of the runs trained as one with it.",
-        "memory": "Peak memory of the runs trained as one.",
+        "memory": "Peak memory of the runs trained as one, on a GPU.",
     }
     rows = [(_names(cell), _cell_entries(cell)) for cell in report.cells.to_dict("records")]
-    return Sheet(columns, rows, len(EXPLAINED))
+    return _without_empty(Sheet(columns, rows, len(EXPLAINED)))
+
+
+def _without_empty(sheet: Sheet) -> Sheet:
+    """Without columns that say nothing in any row."""
+    kept = [i for i, column in enumerate(zip(*(entries for _, entries in sheet.rows), strict=True))
+            if i < sheet.names or any(entry.value is not None for entry in column)]  # fmt: skip
+    headings = list(sheet.columns.items())
+    rows = [(names, [entries[i] for i in kept]) for names, entries in sheet.rows]
+    return Sheet(dict(headings[i] for i in kept), rows, sheet.names)
 
 
 def _cell_entries(cell: dict[str, Any]) -> list[Entry]:
@@ -77,7 +87,7 @@ def _cell_entries(cell: dict[str, Any]) -> list[Entry]:
         _entry(
             cell["mean"], lambda mean: figure(mean, cell["std"]), "best" if cell["best"] else ""
         ),
-        _entry(cell["half"], "± {:.2f}".format),
+        _entry(cell["low"], lambda low: f"{low:.2f} to {cell['high']:.2f}"),
         _entry(cell["paper_mean"], lambda mean: figure(mean, cell["paper_std"])),
         _entry(cell["difference"], signed),
         _entry(cell["tolerance"], "{:.2f}".format),
@@ -89,12 +99,11 @@ def _cell_entries(cell: dict[str, Any]) -> list[Entry]:
     ]
 
 
-def datasets_sheet(report: Report) -> Sheet | None:
+def datasets_sheet(c: Comparison, reference: str, picked: bool) -> Sheet | None:
     """The reference against each other pooling over the datasets; None for one dataset."""
-    pairs = pairs_over_datasets(report.ranked)
+    pairs = pairs_over_datasets(c, reference, picked)
     if pairs.empty:
         return None
-    reference = report.ranked.reference
     columns = {
         "pooling": f"The pooling that {reference} is compared with.",
         "difference": f"{reference} − pooling in points: each dataset's mean over its backbones, "
@@ -102,10 +111,11 @@ def datasets_sheet(report: Report) -> Sheet | None:
         "95 % interval": "Student's, over the datasets.",
         "better on": f"On how many datasets {reference} is better.",
         "p": "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to 13.",
-        "p, Holm": f"The same, corrected for {count(len(pairs), 'comparison')}.",
+        "p, Holm": f"The same, {_correction(pairs, picked)}.",
         "p, Nemenyi": "Of the difference of average ranks, corrected for all pairs.",
-        "could show": "The smallest mean difference, in points, that a t-test corrected for the "
-        "number of comparisons could tell from nothing, as much as the datasets differ.",
+        "smallest detectable difference": "In points: the smallest mean difference that Student's "
+        "t-test over these datasets would call significant, corrected for the same number of "
+        "comparisons. Wilcoxon's test, which is made here, sees less among few datasets.",
     }
     rows = [
         (
@@ -124,30 +134,44 @@ def datasets_sheet(report: Report) -> Sheet | None:
     return Sheet(columns, rows, 1)
 
 
-def splits_sheet(report: Report) -> Sheet | None:
-    """The reference against each other pooling in each group, over fresh splits."""
-    pairs = pairs_over_splits(report.ranked, report.cells)
-    if report.split != "fresh" or pairs.empty:
+def splits_sheet(c: Comparison, reference: str, picked: bool, by: list[str]) -> Sheet | None:
+    """The reference against each other pooling at each place, over its fresh splits.
+
+    None where no test is possible.
+    """
+    pairs = pairs_over_splits(c, reference, picked, by)
+    if pairs.empty or pairs["p"].isna().all():
         return None
-    reference = report.ranked.reference
+    named = [*by, "pool"]
+    over = "" if "backbone" in by else ", mean over the backbones"
     columns = {
-        **EXPLAINED,
+        **{title: EXPLAINED[title] for title in (*by, "pooling")},
         "difference": f"{reference} − pooling in points, mean over splits that both were "
-        "trained on.",
+        f"trained on{over}.",
         "95 % interval": "Of the corrected resampled t-test.",
         "p": "Corrected resampled t-test (Nadeau and Bengio): splits of one dataset overlap, and "
-        "the variance is taken as s²·(1/n + n_test/n_train).",
-        "p, Holm": f"The same, corrected for {count(len(pairs), 'comparison')}.",
+        "the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer than "
+        f"{FEWEST_RUNS} runs, or the same difference in all.",
+        "p, Holm": f"The same, {_correction(pairs, picked)}.",
+        "smallest detectable difference": "In points: the smallest mean difference that this test "
+        "would call significant among so many comparisons, as much as the splits differ.",
     }
     rows = [
         (
-            _names(pair),
-            [*_name_entries(pair), *_difference_entries(pair),
-             _entry(pair["p"], p_value), _corrected(pair["p_holm"])],
+            {name: pair[name] for name in named},
+            [*(Entry(pair[name], pair[name]) for name in named), *_difference_entries(pair),
+             _entry(pair["p"], p_value), _corrected(pair["p_holm"]),
+             _entry(pair["smallest"], "{:.2f}".format)],
         )
         for pair in pairs.to_dict("records")
     ]  # fmt: skip
-    return Sheet(columns, rows, len(EXPLAINED))
+    return Sheet(columns, rows, len(named))
+
+
+def _correction(pairs: pd.DataFrame, picked: bool) -> str:
+    tests = f"corrected for {count(int(pairs['tests'].iloc[0]), 'comparison')}"
+    why = "the reference was picked by these same figures"
+    return f"{tests}: of all pairs, for {why}" if picked else tests
 
 
 def _interval_words(report: Report) -> str:
@@ -165,10 +189,11 @@ def _name_entries(row: dict[str, Any]) -> Iterable[Entry]:
 
 
 def _difference_entries(pair: dict[str, Any]) -> list[Entry]:
-    high = signed(pair["high"])
+    # No difference of two percentages is beyond these.
+    low, high = max(pair["low"], -100.0), min(pair["high"], 100.0)
     return [
         _entry(pair["difference"], signed),
-        _entry(pair["low"], lambda low: f"{signed(low)} to {high}"),
+        _entry(pair["low"], lambda _: f"{signed(low)} to {signed(high)}"),
     ]
 
 

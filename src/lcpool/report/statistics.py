@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 # What counts as significant, and the confidence 1 − α of intervals.
 ALPHA = 0.05
 PERMUTATIONS = 9999
+# Of fewer runs, or of runs without spread, there is no p and no interval: with so little, a
+# variance near zero is luck, and turns any difference into a discovery.
+FEWEST_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,8 @@ class Difference:
 
     Attributes:
         mean: of the differences.
-        low: lower end of the confidence interval.
-        high: upper end.
+        low: lower end of the confidence interval; NaN if the differences do not vary.
+        high: upper end, likewise.
         p: two-sided, of the test that was made.
         n: how many differences.
     """
@@ -62,6 +65,20 @@ class Difference:
     def half_width(self) -> float:
         """The smallest difference that this spread and number would let a t-test see."""
         return (self.high - self.low) / 2
+
+
+def rounded(means: Array) -> Array:
+    """Means without the last bits, which depend on the order of summing: equals are equal.
+
+    >>> bool(np.mean([0.1, 0.2, 0.3]) == 0.2), bool(rounded(np.mean([0.1, 0.2, 0.3])) == 0.2)
+    (False, True)
+    """
+    return np.round(means, 9)
+
+
+def vary(values: Array) -> bool:
+    """Whether there is any spread."""
+    return len(values) > 1 and bool(np.ptp(rounded(values)) > 0)
 
 
 def ranks(accuracies: Array) -> Array:
@@ -160,7 +177,9 @@ def over_datasets(differences: Array, alpha: float = ALPHA) -> Difference | None
     """Differences of datasets: Student's interval, Wilcoxon's p; None for fewer than two."""
     if len(differences) < 2:
         return None
+    differences = rounded(differences)
     mean, half = _student(differences, 1 / len(differences), alpha)
+    half = half if vary(differences) else math.nan
     return Difference(mean, mean - half, mean + half, signed_rank(differences), len(differences))
 
 
@@ -168,7 +187,7 @@ def over_splits(differences: Array, test_share: float, alpha: float = ALPHA) -> 
     """The corrected resampled t-test (Nadeau and Bengio) of differences on the same splits.
 
     Splits of one dataset overlap, so that the variance of a mean of n differences is not s²/n but
-    about s²·(1/n + n_test/n_train).
+    about s²·(1/n + n_test/n_train). None for fewer than FEWEST_RUNS, or if they do not vary.
 
     Args:
         differences: one for each split.
@@ -176,16 +195,18 @@ def over_splits(differences: Array, test_share: float, alpha: float = ALPHA) -> 
         alpha: of the interval.
     """
     n = len(differences)
-    if n < 2:
+    if n < FEWEST_RUNS or not vary(differences):
         return None
     mean, half = _student(differences, 1 / n + test_share, alpha)
     error = half / stats.t.ppf(1 - alpha / 2, n - 1)
-    p = 2 * stats.t.sf(abs(mean) / error, n - 1) if error > 0 else float(mean == 0)
+    p = 2 * stats.t.sf(abs(mean) / error, n - 1)
     return Difference(mean, mean - half, mean + half, float(p), n)
 
 
 def interval(accuracies: Array, test_share: float = 0.0, alpha: float = ALPHA) -> float | None:
-    """Half the width of Student's interval of a mean over runs; None for fewer than two runs.
+    """Half the width of Student's interval of a mean over runs.
+
+    None for fewer than FEWEST_RUNS, or if they do not vary.
 
     Args:
         accuracies: one for each run.
@@ -193,7 +214,9 @@ def interval(accuracies: Array, test_share: float = 0.0, alpha: float = ALPHA) -
         alpha: 1 − confidence.
     """
     n = len(accuracies)
-    return None if n < 2 else _student(accuracies, 1 / n + test_share, alpha)[1]
+    if n < FEWEST_RUNS or not vary(accuracies):
+        return None
+    return _student(accuracies, 1 / n + test_share, alpha)[1]
 
 
 def _student(values: Array, factor: float, alpha: float) -> tuple[float, float]:

@@ -6,13 +6,14 @@ Colours and type come from the page's style sheet, so that a picture follows its
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
 # Of a picture, in its own units; the page scales it.
 WIDTH = 300.0
+LABEL = 22  # characters of a name in a picture, at most
 
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:
@@ -45,6 +46,7 @@ class Scale:
         start: where the axis begins.
         end: where it ends.
         log: whether equal ratios have equal lengths.
+        whole: whether there is nothing between whole numbers.
     """
 
     low: float
@@ -52,6 +54,7 @@ class Scale:
     start: float
     end: float
     log: bool = False
+    whole: bool = False
 
     @classmethod
     def over(cls, values: Sequence[float], start: float, end: float, log: bool = False) -> Scale:
@@ -77,17 +80,21 @@ class Scale:
         [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
         >>> Scale(0.5, 20, 0, 1, log=True).ticks()
         [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+        >>> Scale(0, 2, 0, 1, whole=True).ticks()
+        [0.0, 1.0, 2.0]
         """
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            rounds = [m * 10.0**p for p in powers for m in (1, 2, 5)]
-            if len(rounds) > 4 * most:
-                rounds = [10.0**p for p in powers]
-            inside = [tick for tick in rounds if self.low <= tick <= self.high]
+            for rounds in ((1, 2, 5), (1,)):
+                ticks = [m * 10.0**p for p in powers for m in rounds]
+                inside = [tick for tick in ticks if self.low <= tick <= self.high]
+                if 1 < len(inside) <= most + 1:
+                    return inside
             if len(inside) > 1:
-                return inside
+                return inside[:: math.ceil(len(inside) / most)]
         step = 10.0 ** math.floor(math.log10((self.high - self.low) / most))
         step *= next(m for m in (1, 2, 5, 10) if (self.high - self.low) / (step * m) <= most)
+        step = max(step, 1.0) if self.whole else step
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [step * i for i in range(first, last + 1)]
@@ -119,10 +126,18 @@ def left_axis(y: Scale, left: float, right: float, title: str) -> Markup:
     return Markup("").join([*parts, tag("text", title, x=0.0, y=10.0)])
 
 
-def short(name: str, length: int = 14) -> str:
-    """A name that fits a label; its end is left out if it is longer.
+def short(name: str, length: int = LABEL) -> str:
+    """A name that fits a label; if it is longer its middle is left out, for its ends tell more.
 
-    >>> short("lcpool"), short("my_package.pools:MyPool")
-    ('lcpool', 'my_package.po…')
+    >>> short("lcpool"), short("topkpool (ratio=0.25)", 16)
+    ('lcpool', 'topkpo…tio=0.25)')
     """
-    return name if len(name) <= length else name[: length - 1] + "…"
+    if len(name) <= length:
+        return name
+    end = (length - 1) * 3 // 5
+    return f"{name[: length - 1 - end]}…{name[-end:]}"
+
+
+def room(names: Iterable[str]) -> float:
+    """How wide the longest of their labels is."""
+    return 6.0 * max(len(short(name)) for name in names) + 8

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from lcpool.report.comparison import VARIANT
-from lcpool.report.words import count, figure
+from lcpool.report.rankings import Rank, Ranking, misprints, rankings
+from lcpool.report.styles import Latex, Markdown
+from lcpool.report.words import count, listed
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
+# Of ``tables.csv``; the 95 % interval of the mean reaches from low to high.
 COLUMNS = [
-    "dataset", "backbone", "conv", "pool", "runs", "lost", "mean", "std", "half", "best",
-    "paper_mean", "paper_std", "difference", "tolerance", "agrees", "epochs", "seconds",
-    "peak_memory", "stack", "num_test",
+    "dataset", "backbone", "conv", "pool", "split", "rule", "settings", "runs", "lost", "mean",
+    "std", "low", "high", "best", "paper_mean", "paper_std", "difference", "tolerance", "agrees",
+    "epochs", "seconds", "peak_memory", "stack", "num_train", "num_test",
 ]  # fmt: skip
-
-# Characters that LaTeX gives a meaning.
-LATEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-}  # fmt: skip
+WHOLE = ["peak_memory", "num_train", "num_test"]
 
 
 @dataclass(frozen=True)
@@ -59,21 +55,24 @@ def layouts(cells: pd.DataFrame) -> list[Layout]:
     return found
 
 
-def ranking(report: Report) -> pd.DataFrame:
-    """Average ranks: a row for each backbone, if there are several, and one over the datasets."""
-    c = report.ranked
-    if c.empty:
-        return pd.DataFrame()
-    rows, names = [c.average_ranks(c.means)], ["all, by dataset"]
-    if len(c.backbones) > 1:
-        rows = [*c.backbone_ranks(c.means), *rows]
-        names = [*(f"{backbone}, {conv}" for backbone, conv in c.backbones), *names]
-    return pd.DataFrame(rows, index=names, columns=list(c.pools))
-
-
 def csv(report: Report) -> str:
     """A row for each cell."""
-    return str(report.cells[COLUMNS].to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    table = report.cells.assign(split=report.split, rule=report.rule)[COLUMNS]
+    table[WHOLE] = table[WHOLE].round().astype("Int64")
+    return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+
+
+def ranks_csv(report: Report) -> str:
+    """A row for each average rank, beside the paper's as printed and recomputed."""
+    rows = [
+        (ranking.title, *name, pool, *rank)
+        for ranking in rankings(report)
+        for name, row in ranking.rows.items()
+        for pool, rank in zip(ranking.pools, row, strict=True)
+    ]
+    columns = ["table", "backbone", "conv", "pool", "rank", "paper_printed", "paper_recomputed"]
+    table = pd.DataFrame(rows, columns=columns)
+    return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
 def markdown(report: Report) -> str:
@@ -85,7 +84,13 @@ def markdown(report: Report) -> str:
 def latex(report: Report) -> str:
     """For a paper; needs no packages."""
     style = Latex()
-    return f"% {description(report, style)}\n\n{_written(report, style)}"
+    return f"{style.note(description(report, style))}\n\n{_written(report, style)}"
+
+
+def highlighted(report: Report, escape: Callable[[str], str] = str) -> str:
+    """What is bold."""
+    aside = [escape(pool) for pool in sorted(report.aside)]
+    return "the highest of each dataset is bold" + (f", {listed(aside)} aside" if aside else "")
 
 
 def description(report: Report, style: Markdown | Latex) -> str:
@@ -93,78 +98,14 @@ def description(report: Report, style: Markdown | Latex) -> str:
     agreeing, judged = report.agreeing
     text = (
         f"Test accuracy in percent, mean ± standard deviation over runs ({report.split} split, "
-        f"epoch chosen by validation {report.rule}). The highest of each dataset is bold"
+        f"epoch chosen by validation {report.rule}); {highlighted(report, style.escape)}."
     )
-    text += f", {VARIANT} aside." if VARIANT in set(report.cells["pool"]) else "."
     if judged:
         text += (
             f" Below stands the paper's figure, {style.marks}: {agreeing} of "
             f"{count(judged, 'published cell')} agree."
         )
-    return text
-
-
-class Markdown:
-    """GitHub's Markdown."""
-
-    agree, differ = " ✓", " ✗"
-    marks = "with ✓ where the two agree and ✗ where they do not"
-
-    def escape(self, name: str) -> str:
-        """A name as it is, whatever is in it."""
-        plain = name.replace("&", "&amp;").replace("<", "&lt;")
-        return re.sub(r"([\\`*_{}\[\]()#+!|~$:>-])", r"\\\1", " ".join(plain.split()))
-
-    def figure(self, mean: float, std: float) -> str:
-        """Mean ± std."""
-        return figure(mean, std)
-
-    def bold(self, text: str) -> str:
-        """Highlighted."""
-        return f"**{text}**"
-
-    def above(self, text: str, small: str) -> str:
-        """Two lines in one cell, the second small."""
-        return f"{text}<br><sub>{small}</sub>"
-
-    def table(self, title: str, header: list[str], rows: list[list[str]]) -> str:
-        """A heading and a table."""
-        lines = [header, ["---"] * len(header), *rows]
-        return f"## {title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-class Latex:
-    """A ``table`` as the paper has them."""
-
-    agree, differ = "", r"$^\dagger$"
-    marks = "with a dagger where the two do not agree"
-
-    def escape(self, name: str) -> str:
-        """A name as it is, whatever is in it."""
-        return "".join(LATEX.get(character, character) for character in " ".join(name.split()))
-
-    def figure(self, mean: float, std: float) -> str:
-        """Mean ± std, the latter small."""
-        return re.sub(r" ± (.*)", r"{\\tiny$\\pm$\1}", figure(mean, std)).replace("–", "--")
-
-    def bold(self, text: str) -> str:
-        """Highlighted."""
-        return rf"\textbf{{{text}}}"
-
-    def above(self, text: str, small: str) -> str:
-        """Two lines in one cell, the second small."""
-        return rf"\shortstack{{{text}\\{{\tiny {small}}}}}"
-
-    def table(self, title: str, header: list[str], rows: list[list[str]]) -> str:
-        """A floating table with a caption."""
-        body = "\n".join(" & ".join(row) + r" \\" for row in rows)
-        columns = "l" + "c" * (len(header) - 1)
-        return (
-            "\\begin{table}[htbp]\n"
-            f"\\caption{{{title}}}\n\\footnotesize\n\\centering\n"
-            f"\\begin{{tabular}}{{{columns}}}\n\\hline\n{' & '.join(header)} \\\\ \\hline\n"
-            f"{body}\n\\hline\n\\end{{tabular}}\n\\end{{table}}"
-        )
+    return " ".join(text.split())
 
 
 def _written(report: Report, style: Markdown | Latex) -> str:
@@ -180,13 +121,7 @@ def _written(report: Report, style: Markdown | Latex) -> str:
         ]
         title = f"Accuracy, {style.escape(layout.backbone)} backbone, {style.escape(layout.conv)}"
         parts.append(style.table(title, ["", *map(style.escape, layout.datasets)], rows))
-    ranks = ranking(report)
-    if len(ranks):
-        rows = [
-            [style.escape(name), *_lowest_bold(list(row), style)]
-            for name, row in zip(ranks.index, ranks.to_numpy(), strict=True)
-        ]
-        parts.append(style.table("Average rank", ["", *map(style.escape, ranks.columns)], rows))
+    parts += [part for ranking in rankings(report) for part in _ranking(ranking, style)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -201,6 +136,22 @@ def _cell(cell: dict[str, Any] | None, style: Markdown | Latex) -> str:
     return style.above(text, style.figure(cell["paper_mean"], cell["paper_std"]) + mark)
 
 
-def _lowest_bold(row: list[float], style: Markdown | Latex) -> list[str]:
-    least = min(row) + 1e-9
-    return [style.bold(f"{rank:.2f}") if rank <= least else f"{rank:.2f}" for rank in row]
+def _ranking(ranking: Ranking, style: Markdown | Latex) -> list[str]:
+    rows = [
+        [style.lines(*map(style.escape, name)), *_ranks(row, style)]
+        for name, row in ranking.rows.items()
+    ]
+    table = style.table(ranking.title, ["", *map(style.escape, ranking.pools)], rows)
+    below = f"Below ours: the paper's rank as printed / as its accuracies give it. {misprints()}"
+    return [table, style.note(below)] if ranking.beside_paper else [table]
+
+
+def _ranks(row: list[Rank], style: Markdown | Latex) -> list[str]:
+    least, texts = min(rank.ours for rank in row), []
+    for rank in row:
+        text = f"{rank.ours:.2f}"
+        text = style.bold(text) if rank.ours == least else text
+        if rank.printed is not None:
+            text = style.above(text, f"{rank.printed:.2f} / {rank.recomputed:.2f}")
+        texts.append(text)
+    return texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
 def count(n: int, noun: str) -> str:
@@ -26,15 +27,34 @@ def signed(points: float) -> str:
     return ("+" if points > 0 else "−") + text
 
 
-def p_value(p: float) -> str:
-    """A p to the digits that mean something.
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
 
-    >>> p_value(0.03125), p_value(0.000012), p_value(1.0)
-    ('0.031', '< 0.001', '1')
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def p_value(p: float, equals: str = "") -> str:
+    """A p to the digits that mean something; ``equals`` stands before one that is given.
+
+    >>> p_value(0.03125), p_value(0.000012), p_value(1.0), p_value(0.5, "=")
+    ('0.031', '< 0.001', '1', '= 0.500')
     """
     if p < 0.001:
         return "< 0.001"
-    return f"{p:.3f}" if p < 0.9995 else "1"
+    return f"{equals} {p:.3f}".strip() if p < 0.9995 else f"{equals} 1".strip()
+
+
+def percent(share: float) -> str:
+    """A share, with decimals where they decide.
+
+    >>> percent(1.0), percent(0.423), percent(0.99791)
+    ('100 %', '42 %', '99.79 %')
+    """
+    text = f"{100 * share:.0f}" if 0.01 <= share <= 0.94 else f"{100 * share:.4g}"
+    return f"{text} %"
 
 
 def figure(mean: float, std: float) -> str:

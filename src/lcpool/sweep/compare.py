@@ -14,8 +14,10 @@ import torch
 from lcpool.models.pooling import POOLINGS
 from lcpool.sweep.engine import Engine, InlineEngine
 from lcpool.sweep.events import in_short
+from lcpool.sweep.folder import work_folder
 from lcpool.sweep.grid import Dataset, Grid, Source, make_jobs
-from lcpool.sweep.run import Outcome, Sweep, work_folder
+from lcpool.sweep.jobs import Outcome
+from lcpool.sweep.run import Sweep
 from lcpool.sweep.store import Store
 from lcpool.train.api import pick_device
 
@@ -30,7 +32,7 @@ def compare(
     convs: str | Sequence[str] = "gcn",
     runs: int = 10,
     *,
-    splits: str | Sequence[str] = "shared",
+    splits: str | Sequence[str] = "fresh",
     seeds: int | Sequence[int] = 0,
     store: str | Path | None = None,
     workers: int | None = None,
@@ -46,7 +48,8 @@ def compare(
         backbones: "hierarchical", "plain", or both.
         convs: "gcn", "graphconv", or both.
         runs: how many runs of each cell.
-        splits: "shared", "fresh", or both.
+        splits: "fresh", a split for each run, which tests of a difference need; "shared", one
+            for all runs, as the paper's; or both.
         seeds: one or more numbers that all random choices derive from.
         store: a file that keeps the runs; what it has already is not trained again.
         workers: how many processes to train in; by default in this one. A script that asks for

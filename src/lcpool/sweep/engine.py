@@ -44,6 +44,9 @@ class Engine(Protocol):
     def stop(self) -> None:
         """Ask all tasks to stop after the epoch they are in."""
 
+    def abandon(self, task: Task) -> None:
+        """End a task by force; nothing more is heard of it."""
+
     def close(self) -> None:
         """End at once, whatever is at work."""
 
@@ -72,6 +75,10 @@ class InlineEngine:
     def stop(self) -> None:
         """Stop after the epoch."""
         self.stopping = True
+
+    def abandon(self, task: Task) -> None:
+        """Leave the task as it is."""
+        self.close()
 
     def close(self) -> None:
         """Leave the task as it is."""

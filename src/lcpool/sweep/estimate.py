@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import json
 import math
 from collections.abc import Iterable, Sequence
 
@@ -25,7 +26,7 @@ RIDGE = 0.5
 
 
 class Estimate:
-    """Seconds that runs of a cell take, learnt from those in a store.
+    """Seconds that runs take which are trained as one, learnt from those in a store.
 
     The logarithm of the ratio of time taken to first guess is the sum of an overall effect and
     effects of dataset, pooling, convolution, backbone and split, fitted by ridge regression.
@@ -40,18 +41,21 @@ class Estimate:
         self.effects: dict[object, float] = {}
 
     def learn(self, cells: Iterable[Cell]) -> None:
-        """Fit to the cells that have finished runs."""
+        """Fit to the stacks that have finished: what a step costs, a stack's runs share."""
         taken = self.store.rows(
-            "SELECT cell, sum(seconds) AS seconds, count(*) AS runs FROM runs "
-            "WHERE (device != 'CPU') = ? GROUP BY cell",
+            "SELECT mates, sum(seconds) AS seconds, count(*) AS runs FROM runs "
+            "WHERE (device != 'CPU') = ? GROUP BY mates",
             self.cuda,
         )
         known = {cell.id: cell for cell in cells}
-        rows = [row for row in taken if row["cell"] in known and row["seconds"] > 0]
-        guesses = [self.guess(known[row["cell"]], row["runs"]) for row in rows]
-        logs = [math.log(row["seconds"] / g) for row, g in zip(rows, guesses, strict=True)]
-        if rows:
-            self.effects = _fit([_traits(known[row["cell"]]) for row in rows], logs)
+        traits, logs = [], []
+        for row in taken:
+            cell = known.get(json.loads(row["mates"])[0][0])
+            if cell is not None and row["seconds"] > 0:
+                traits.append(_traits(cell))
+                logs.append(math.log(row["seconds"] / self.guess(cell, row["runs"])))
+        if logs:
+            self.effects = _fit(traits, logs)
 
     def guess(self, cell: Cell, runs: int) -> float:
         """Seconds for some runs of a cell, before anything is known."""
@@ -61,11 +65,12 @@ class Estimate:
         epochs = min(p.max_epochs, max(USUAL_EPOCHS, p.patience))
         return epochs * a.poolings * POOL_COST.get(a.pool, OWN_COST) * (steps + nodes)
 
-    def seconds(self, runs: Sequence[tuple[Cell, int]]) -> float:
-        """Seconds for runs that are trained as one."""
-        cell = runs[0][0]
+    def seconds(self, runs: Sequence[tuple[Cell, int]], stack: int | None = None) -> float:
+        """Seconds for runs that are trained as one, or in stacks of at most ``stack``."""
+        cell, size = runs[0][0], stack or len(runs)
         effect = sum(self.effects.get(trait, 0.0) for trait in _traits(cell))
-        return self.guess(cell, len(runs)) * math.exp(effect)
+        stacks = [len(runs[start : start + size]) for start in range(0, len(runs), size)]
+        return math.exp(effect) * sum(self.guess(cell, count) for count in stacks)
 
 
 def time_left(at_work: Iterable[float], waiting: Iterable[float], slots: int) -> float:

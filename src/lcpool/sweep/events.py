@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
+from lcpool.models.pooling import OwnPoolingError
 from lcpool.sweep.grid import Cell
 from lcpool.sweep.store import Row
+
+# How a traceback names an error in a pooling of the user's own.
+_OWN = f"{OwnPoolingError.__module__}.{OwnPoolingError.__qualname__}"
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class Task:
 
     Attributes:
         runs: cells with the numbers of their runs.
-        checkpoints: the folder for what an interrupted training continues from.
+        checkpoints: the folder for what an interrupted training of these runs continues from.
         stack: the most runs to train as one; what fits, if None.
         share: the share of a GPU that belongs to the worker.
         deadline: when to stop, as seconds since the epoch.
@@ -29,6 +33,11 @@ class Task:
     stack: int | None = None
     share: float = 1.0
     deadline: float = math.inf
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A worker has taken the task up."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +70,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Finished:
-    """Some runs have ended; when they are stored, the checkpoint can go."""
+    """Some runs have ended."""
 
     rows: list[Row]
-    checkpoint: Path | None
 
 
 @dataclass(frozen=True)
@@ -98,10 +106,13 @@ class Failed:
 
 
 def in_short(reason: str) -> str:
-    """The error of a traceback, also where its message has many lines, or else the last line."""
+    """The error of a traceback, also where its message has many lines, or else the last line.
+
+    Of an error in a pooling of the user's own: file, line, and what went wrong there.
+    """
     lines = reason.strip().splitlines() or ["no reason given"]
     errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
-    return (errors or lines)[-1]
+    return (errors or lines)[-1].removeprefix(f"{_OWN}: ")
 
 
 @dataclass(frozen=True)
@@ -111,7 +122,7 @@ class Noted:
     message: str
 
 
-Event = Planned | Progress | Finished | Ended | Stopped | Failed | Noted
+Event = Begun | Planned | Progress | Finished | Ended | Stopped | Failed | Noted
 
 
 def is_fault(event: Event) -> TypeGuard[Failed]:

@@ -8,11 +8,11 @@ import itertools
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from torch_geometric.data import Data
 
@@ -21,10 +21,13 @@ from lcpool.data.table import paper_datasets
 from lcpool.models import Architecture, PoolingOptions
 from lcpool.models.backbone import BACKBONES, CONVS
 from lcpool.models.pooling import POOLINGS
+from lcpool.sweep.settings import checked, settings_of, telling
 from lcpool.train import Protocol
 from lcpool.train.api import fingerprint
 
 Source = str | Path | GraphSet | Iterable[Data]
+# What to write for a setting, where the default says nothing.
+EXAMPLES = {"datasets": ["PROTEINS", "my_folder/MY_DATA"], "score_channels": 64}
 
 
 @dataclass(frozen=True)
@@ -105,21 +108,9 @@ class Cell:
         return self.dataset.name, a.backbone, a.conv, a.pool
 
     @property
-    def settings(self) -> str:
-        """What is not as usual in the network and the protocol, apart from names and split."""
-        values, usual = (
-            {**a.to_dict(), **a.to_dict()["options"], **asdict(p)}
-            for a, p in ((self.architecture, self.protocol), (Architecture(), Protocol()))
-        )
-        named = ("backbone", "conv", "pool", "options", "split")
-        return " ".join(
-            f"{name}={value}"
-            for name, value in values.items()
-            if name not in named and value != usual[name]
-        )
-
-    def __str__(self) -> str:
-        return " ".join((*self.names, self.protocol.split))
+    def settings(self) -> dict[str, Any]:
+        """Network and protocol, apart from names and split."""
+        return settings_of(self.architecture, self.protocol)
 
 
 def config_text(architecture: Architecture, protocol: Protocol) -> str:
@@ -140,33 +131,40 @@ class Job:
 
     Attributes:
         wanted: each cell with the number of each of its runs.
+        label: the settings that tell it from other jobs of the same names.
     """
 
     wanted: tuple[tuple[Cell, int], ...]
+    label: str = field(compare=False, default="")
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The cells, each once."""
         return tuple(dict.fromkeys(cell for cell, _ in self.wanted))
 
+    @property
+    def split(self) -> str:
+        """The split, or splits, of its cells."""
+        return "+".join(cell.protocol.split for cell in self.cells)
+
     def __str__(self) -> str:
-        splits = "+".join(cell.protocol.split for cell in self.cells)
-        return " ".join((*self.cells[0].names, splits))
+        label = [f"({self.label})"] if self.label else []
+        return " ".join((*self.cells[0].names, *label, self.split))
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid of cells; the defaults are the paper's reading, on the built-in dataset.
+    """A grid of cells; the defaults are the paper's reading, on fresh splits of the built-in set.
 
     The names are those of :func:`lcpool.train.train`, in the plural where there can be several.
     """
 
-    datasets: tuple[Any, ...] = ("builtin",)
+    datasets: tuple[str | Path | Dataset, ...] = ("builtin",)
     pools: tuple[str, ...] = tuple(POOLINGS)
     backbones: tuple[str, ...] = ("hierarchical",)
     convs: tuple[str, ...] = ("gcn",)
     runs: int = 10
-    splits: tuple[str, ...] = ("shared",)
+    splits: tuple[str, ...] = ("fresh",)
     seeds: tuple[int, ...] = (0,)
     ratio: float = 0.5
     hidden: int = 128
@@ -188,18 +186,21 @@ class Grid:
             if name not in known:
                 near = difflib.get_close_matches(name, known, 1) or [", ".join(known)]
                 raise ValueError(f"unknown setting '{name}' of a grid: did you mean {near[0]}?")
-        several = {name: _tuple(v) for name, v in values.items() if isinstance(known[name], tuple)}
-        for name, value in several.items():
-            if not value:
-                raise ValueError(f"'{name}' of a grid is empty.")
-        if values.get("runs", 1) < 1:
-            raise ValueError(f"'runs' must be at least 1, not {values['runs']}.")
-        return cls(**{**values, **several})
+        kinds = get_type_hints(cls)
+        values = {
+            name: checked(name, value, kinds[name], EXAMPLES.get(name, known[name]))
+            for name, value in values.items()
+        }
+        for name in ("runs", "epochs"):
+            if values.get(name, 1) < 1:
+                raise ValueError(f"'{name}' must be at least 1, not {values[name]}.")
+        return cls(**values)
 
     @classmethod
     def paper(cls) -> dict[str, Any]:
-        """The settings of the paper's grid: 6 × 2 × 2 × 8 cells of ten runs."""
-        return {"datasets": tuple(paper_datasets()), "backbones": BACKBONES, "convs": tuple(CONVS)}
+        """The settings of the paper's grid: 6 × 2 × 2 × 8 cells of ten runs, on one split each."""
+        names = {"datasets": paper_datasets(), "backbones": BACKBONES, "convs": CONVS}
+        return {**{name: tuple(values) for name, values in names.items()}, "splits": "shared"}
 
     def cells(self, datasets: Mapping[Any, Dataset]) -> list[Cell]:
         """Every cell, datasets outermost; ``datasets`` holds what :attr:`datasets` refers to."""
@@ -222,15 +223,18 @@ def make_jobs(grids: Iterable[Grid], root: str | Path | None = None) -> list[Job
     loaded: dict[Any, Dataset] = {}
     for grid in grids:
         for source in grid.datasets:
-            if source not in loaded:
-                known = isinstance(source, Dataset)
-                loaded[source] = source if known else Dataset.of(source, root)
+            if isinstance(source, Dataset):
+                loaded[source] = source
+            elif source not in loaded:
+                loaded[source] = Dataset.of(source, root)
         for cell in grid.cells(loaded):
             alike = cell.dataset, cell.architecture, replace(cell.protocol, split="shared")
             job = jobs.setdefault(alike, {})
             job.update(dict.fromkeys((cell, number) for number in range(grid.runs)))
     check_names(loaded.values())
-    return [Job(tuple(wanted)) for wanted in jobs.values()]
+    found = [Job(tuple(wanted)) for wanted in jobs.values()]
+    labels = telling([job.cells[0].settings for job in found])
+    return [replace(job, label=label) for job, label in zip(found, labels, strict=True)]
 
 
 def check_names(datasets: Iterable[Dataset]) -> None:
@@ -259,11 +263,5 @@ def read_grids(path: Path, over: Mapping[str, Any]) -> list[Grid]:
         raise ValueError(f"{path}: write grids as [[grid]].")
     try:
         return [Grid.of(**{**values, **table, **over}) for table in tables]
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-
-
-def _tuple(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(value)
-    return (value,)

@@ -13,7 +13,7 @@ import torch
 from lcpool.sweep.engine import EngineError, Happened
 from lcpool.sweep.events import Ended, Event, Failed, Noted, Stopped, Task, is_fault
 from lcpool.sweep.mps import MPS
-from lcpool.sweep.worker import GOING, Worker
+from lcpool.sweep.worker import Worker
 from lcpool.train.api import pick_device
 
 # Workers that may die one after the other before they are ready.
@@ -82,6 +82,10 @@ class LocalEngine:
                 self.said.append((worker.task, Stopped()))
                 self._end([worker])
 
+    def abandon(self, task: Task) -> None:
+        """Kill the worker that has a task."""
+        self._end([worker for worker in self.workers if worker.task is task])
+
     def close(self) -> None:
         """End all workers, and the MPS daemon."""
         self._end(self.workers)
@@ -90,13 +94,15 @@ class LocalEngine:
             self.mps = None
 
     def _end(self, workers: Sequence[Worker]) -> None:
-        """End some workers: all are told to go before the first is waited for."""
+        """End some workers, by force if they are at work: all are told before one is waited for."""
         going = list(workers)
         self.workers = [worker for worker in self.workers if worker not in going]
         for worker in going:
             worker.pipe.close()
+            if worker.task is not None:
+                worker.process.kill()
         for worker in going:
-            worker.end(0.0 if worker.task is not None else GOING)
+            worker.end()
 
     def _listen(self, worker: Worker) -> list[Happened]:
         happened: list[Happened] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 
 from lcpool.sweep.engine import EngineError, Happened
-from lcpool.sweep.events import Ended, Event, Failed, Finished, Stopped, Task
+from lcpool.sweep.events import Ended, Event, Failed, Stopped, Task
 from lcpool.sweep.work import attempt
 
 # Seconds for which what the cluster has is taken as known, and to wait for a node to come back.
@@ -117,6 +118,12 @@ class RayEngine:
             if time.time() < task.deadline:
                 self.ray.cancel(stream)
 
+    def abandon(self, task: Task) -> None:
+        """Have the process of a task killed."""
+        stream = next(stream for stream, other in self.at_work.items() if other is task)
+        del self.at_work[stream]
+        self.ray.cancel(stream, force=True)
+
     def close(self) -> None:
         """Leave the cluster; what is at work there ends."""
         self.ray.shutdown()
@@ -131,5 +138,5 @@ def train_task(task: Task) -> Iterator[Event]:
     for event in attempt(task, device, lambda: False):
         yield event
         # This node's folder may be its own; nobody else could remove what is there.
-        if isinstance(event, Finished) and event.checkpoint is not None:
-            event.checkpoint.unlink(missing_ok=True)
+        if isinstance(event, Ended) and task.checkpoints is not None:
+            shutil.rmtree(task.checkpoints, ignore_errors=True)

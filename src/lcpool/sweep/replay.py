@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from lcpool.sweep.events import Finished, Task
 from lcpool.sweep.grid import Cell, Dataset, read_config
+from lcpool.sweep.settings import settings_of, telling
 from lcpool.sweep.store import FIGURES, Row, Store, StoreError
 from lcpool.sweep.work import work
 
@@ -32,7 +36,7 @@ class Replayed:
 
 
 def replay(store: Store, name: str, device: torch.device) -> Replayed:
-    """Train a run again, with the runs it was trained with.
+    """Train a run again, with the runs and the number of threads it was trained with.
 
     Args:
         store: where it is.
@@ -43,35 +47,55 @@ def replay(store: Store, name: str, device: torch.device) -> Replayed:
     mates = tuple((_cell(store, cell), number) for cell, number in json.loads(stored["mates"]))
     task = Task(mates, stack=len(mates))
     rows: list[Row] = []
-    for event in work(task, device, lambda: False):
-        rows.extend(event.rows if isinstance(event, Finished) else [])
+    with computing_with(stored["threads"]):
+        for event in work(task, device, lambda: False):
+            rows.extend(event.rows if isinstance(event, Finished) else [])
     (again,) = (row for row in rows if (row["cell"], row["run"]) == (stored["cell"], stored["run"]))
     return Replayed(stored, again, [name for name in FIGURES if again[name] != stored[name]])
 
 
+@contextlib.contextmanager
+def computing_with(threads: int) -> Iterator[None]:
+    """So many threads while inside: the last bits of a sum depend on how it is shared out."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def find(store: Store, name: str) -> sqlite3.Row:
-    """The row that a user means: each word before the number is one of the cell's names."""
+    """The row that a user means: each word before the number names the cell, or a setting of it."""
     *words, number = name.split("/")
     query = "SELECT * FROM runs JOIN cells ON cell = cells.id WHERE CAST(run AS TEXT) = ?"
-    fitting = [
-        row
-        for row in store.rows(query, number)
-        if all(word in (row["id"], *(str(row[column]) for column in NAMES)) for word in words)
-    ]
+    fitting = [row for row in store.rows(query, number) if _names(row).issuperset(words)]
     if len(fitting) == 1:
         return fitting[0]
     if not fitting:
         raise StoreError(
             f"no run '{name}' in {store.path}: write DATASET/BACKBONE/CONV/POOL/RUN, as many of "
-            "the names as it takes."
+            "the names as it takes, settings as ratio=0.25."
         )
-    found = ", ".join("/".join((*_names(row), number)) for row in fitting[:4])
-    more = f" and {len(fitting) - 4} more" if len(fitting) > 4 else ""
-    raise StoreError(f"'{name}' could be {found}{more}: add names, or the seed, or the cell's id.")
+    labels = telling([_settings(row) for row in fitting])
+    found = "; ".join(map(_in_words, fitting[:4], labels))
+    more = f"; and {len(fitting) - 4} more" if len(fitting) > 4 else ""
+    raise StoreError(f"'{name}' could be {found}{more}: add names, a setting, or the cell's id.")
 
 
-def _names(row: sqlite3.Row) -> list[str]:
-    return [str(row[name]) for name in NAMES]
+def _names(row: sqlite3.Row) -> set[str]:
+    """All that a cell can be named by."""
+    settings = {f"{name}={value}" for name, value in _settings(row).items()}
+    return {row["id"], *(str(row[column]) for column in NAMES), *settings}
+
+
+def _settings(row: sqlite3.Row) -> dict[str, Any]:
+    return settings_of(*read_config(row["config"]))
+
+
+def _in_words(row: sqlite3.Row, label: str) -> str:
+    name = "/".join(str(row[column]) for column in (*NAMES, "run"))
+    return f"{name} ({f'{label}, ' if label else ''}id {row['id']})"
 
 
 def _cell(store: Store, cell: str) -> Cell:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lcpool.sweep.store import Store, unpack
+from lcpool.sweep.store import Store, StoreError, unpack
 
 # Column and type.
 TYPES = {
@@ -41,6 +43,21 @@ def key(row: Mapping[str, Any]) -> Key:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A cell that failed and has no run.
+
+    Attributes:
+        names: dataset, backbone, convolution, pooling.
+        split: "shared" or "fresh".
+        reason: the traceback of the last time, or what else is known.
+    """
+
+    names: tuple[str, ...]
+    split: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Results:
     """Runs and their curves.
 
@@ -48,10 +65,12 @@ class Results:
         runs: a row a run, with the columns of ``COLUMNS``; accuracies in percent.
         curves: by the key of a run, a row an epoch: training loss, validation loss, validation
             accuracy (a fraction). Runs without curves are left out.
+        failures: the cells of a store that failed and have no run.
     """
 
     runs: pd.DataFrame
     curves: dict[Key, NDArray[np.float32]] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
 
     @classmethod
     def read(cls, path: str | Path) -> Results:
@@ -74,9 +93,9 @@ class Results:
             f"SELECT {names}, curves FROM runs JOIN cells ON cell = cells.id "
             "ORDER BY dataset, backbone, conv, pool, split, seed, config, run"
         )
-        curves = {key(dict(row)): unpack(row["curves"]).astype(np.float32) for row in found}
+        curves = {key(dict(row)): _curve(dict(row), store.path) for row in found}
         runs = pd.DataFrame([tuple(row)[:-1] for row in found], columns=COLUMNS)
-        return cls(runs.astype(TYPES), curves)
+        return cls(runs.astype(TYPES), curves, _failures(store))
 
     def write(self, path: str | Path) -> Path:
         """Write a CSV file and, beside it, the curves; a folder gets ``runs.csv``."""
@@ -103,6 +122,27 @@ class Results:
         return Results(runs, {name: c for name, c in self.curves.items() if name in kept})
 
 
+def _curve(row: Mapping[str, Any], path: Path) -> NDArray[np.float32]:
+    try:
+        return unpack(row["curves"]).astype(np.float32)
+    except (ValueError, zlib.error) as error:
+        names = "/".join(str(row[name]) for name in ("dataset", "backbone", "conv", "pool", "run"))
+        raise StoreError(
+            f"{path} is damaged: the curves of {names} cannot be read ({error}). Delete that run "
+            "with sqlite3 and train it again, or use a copy."
+        ) from error
+
+
+def _failures(store: Store) -> tuple[Failure, ...]:
+    # With max(), SQLite takes the other columns from the row that has it.
+    found = store.rows(
+        "SELECT dataset, backbone, conv, pool, split, reason, max(time) FROM failures "
+        "JOIN cells ON cell = cells.id WHERE cell NOT IN (SELECT cell FROM runs) GROUP BY cell "
+        "ORDER BY dataset, backbone, conv, pool, split"
+    )
+    return tuple(Failure(tuple(row)[:4], row["split"], row["reason"]) for row in found)
+
+
 def _read_csv(path: Path) -> Results:
     try:
         # As text first: a dataset may be called NA, and Python reads numbers to the last bit.
@@ -120,8 +160,11 @@ def _read_csv(path: Path) -> Results:
 
 
 def _read_curves(path: Path, runs: pd.DataFrame) -> dict[Key, NDArray[np.float32]]:
-    with np.load(path, allow_pickle=False) as stored:
-        lengths, values = stored["lengths"], stored["values"]
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            lengths, values = stored["lengths"], stored["values"]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} is damaged ({error}): export the runs again.") from error
     if len(lengths) != len(runs):
         raise ValueError(f"{path} has curves of {len(lengths)} runs, the table {len(runs)}.")
     parts = np.split(values, np.cumsum(lengths)[:-1])

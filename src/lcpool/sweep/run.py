@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
-
-import psutil
 
 from lcpool.sweep.blame import Blame
 from lcpool.sweep.claims import Owner, others
 from lcpool.sweep.engine import Engine, Happened
 from lcpool.sweep.estimate import Estimate, time_left
-from lcpool.sweep.events import (
-    Ended,
-    Failed,
-    Finished,
-    Noted,
-    Planned,
-    Progress,
-    Stopped,
-    Task,
-)
+from lcpool.sweep.events import Ended, Failed, Finished, Noted, Planned, Stopped, Task
+from lcpool.sweep.folder import checkpoints, clean_up, forget
 from lcpool.sweep.grid import Cell, Job
+from lcpool.sweep.jobs import AtWork, Outcome, counted
 from lcpool.sweep.store import Store
 from lcpool.train.checkpoint import interrupt_later
 
 TICK = 0.5  # Seconds between two looks at the clock.
 POLL = 2.0  # Seconds between two looks at what others have left.
-# Time kept for stopping cleanly: at most so many seconds, and this share of the limit.
+# Time for stopping cleanly: at most so many seconds, and this share of a limit.
 GRACE, GRACE_SHARE = 10.0, 0.1
+# The most seconds of silence that one turn counts for: a sweep that was itself stopped (Ctrl-Z)
+# could hear nothing.
+HEARING = 10.0
 
 
 class View(Protocol):
@@ -44,49 +35,6 @@ class View(Protocol):
 
     def show(self, sweep: Sweep) -> None:
         """The state of things; called often."""
-
-
-@dataclass
-class AtWork:
-    """A job that is being trained.
-
-    Attributes:
-        job: the job.
-        expected: the seconds it was thought to take.
-        since: when it began here.
-        progress: what was last heard of it.
-    """
-
-    job: Job
-    expected: float
-    since: float = field(default_factory=time.monotonic)
-    progress: Progress | None = None
-
-    def left(self) -> float:
-        """Seconds it will still take: as expected, and at least until patience ends."""
-        least = self.progress.pace * self.progress.left if self.progress else 0.0
-        return max(self.expected - (time.monotonic() - self.since), least, 0.0)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a sweep ended.
-
-    Attributes:
-        complete: jobs with all their runs.
-        failed: jobs that were set aside, with the last reason.
-        left: jobs that are still to be trained.
-        others: who trains some of these.
-        runs: how many runs were trained now.
-        stopped: why it ended before all was done.
-    """
-
-    complete: int
-    failed: list[tuple[Job, str]]
-    left: list[Job]
-    others: list[str]
-    runs: int
-    stopped: str = ""
 
 
 class Sweep:
@@ -116,7 +64,7 @@ class Sweep:
         self.estimate = Estimate(store, engine.cuda)
         self.at_work: dict[Task, AtWork] = {}
         self.reasons: dict[Job, str] = {}
-        self.started = time.monotonic()
+        self.started = self.turned = time.monotonic()
         self.runs = 0
         self.stopping = ""
         self.blocked_until = 0.0
@@ -133,7 +81,9 @@ class Sweep:
                 for _ in self._turns(interrupted):
                     self._fill(owner)
                     self._handle(self.engine.events(TICK), owner)
+                    self._handle(self._given_up(), owner)
                     self.view.show(self)
+                self._tidy(owner)
             finally:
                 self.engine.close()
                 clean_up(self.store.path)
@@ -145,6 +95,7 @@ class Sweep:
         while self.at_work or (not self.stopping and self._to_do()):
             if not self.stopping and (interrupted() or time.monotonic() > self.last_call):
                 self.stopping = "interrupted" if interrupted() else "time is up"
+                self.end = min(self.end, time.monotonic() + GRACE)
                 self.engine.stop()
             if time.monotonic() > self.end:
                 return
@@ -176,9 +127,13 @@ class Sweep:
     def _submit(self, job: Job, missing: tuple[tuple[Cell, int], ...]) -> None:
         left = self.last_call - time.monotonic()
         task = Task(
-            missing, self.checkpoints, self._stack_of(job), self.engine.share, time.time() + left
+            missing,
+            checkpoints(self.store.path, missing[0][0]),
+            self._stack_of(job),
+            self.engine.share,
+            time.time() + left,
         )
-        self.at_work[task] = AtWork(job, self.estimate.seconds(missing))
+        self.at_work[task] = AtWork(job, self.estimate.seconds(missing, task.stack))
         self.engine.submit(task)
 
     def _stack_of(self, job: Job) -> int | None:
@@ -189,10 +144,17 @@ class Sweep:
         planned: int | None = row["stack"]
         return planned
 
-    @property
-    def checkpoints(self) -> Path:
-        """Where interrupted trainings continue from."""
-        return work_folder(self.store.path) / "checkpoints"
+    def _given_up(self) -> list[Happened]:
+        """Tasks that hang: they are ended by force, and have failed."""
+        now = time.monotonic()
+        passed, self.turned = min(now - self.turned, HEARING), now
+        given_up: list[Happened] = []
+        for task, work in self.at_work.items():
+            work.silent += passed
+            if work.hangs():
+                self.engine.abandon(task)
+                given_up.append((task, Failed(f"it hangs: silent for {work.silent / 60:.0f} min")))
+        return given_up
 
     def _handle(self, happened: list[Happened], owner: Owner) -> None:
         faulted = []
@@ -204,14 +166,15 @@ class Sweep:
             if task is None:
                 continue
             work = self.at_work[task]
+            work.listen(event)
             if isinstance(event, Planned):
                 # All as one is no limit: with more runs, more may be trained as one.
                 limit = event.stack if event.stack < len(task.runs) else None
                 self.store.plan(work.job.cells, limit)
-            elif isinstance(event, Progress):
-                work.progress = event
+                work.expected = self.estimate.seconds(task.runs, event.stack)
             elif isinstance(event, Finished):
-                self._keep(event)
+                self.store.save(event.rows)
+                self.runs += len(event.rows)
             elif isinstance(event, Failed) and event.fault:
                 faulted.append(work.job)
             elif isinstance(event, Failed) and event.counts:
@@ -220,17 +183,14 @@ class Sweep:
                 self._leave(task, event, owner)
         if faulted:
             self.blame.faulted(faulted)
-            self.view.say(f"the GPU faulted, and {len(faulted)} jobs went down with it; again.")
-
-    def _keep(self, event: Finished) -> None:
-        self.store.save(event.rows)
-        self.runs += len(event.rows)
-        if event.checkpoint is not None:
-            event.checkpoint.unlink(missing_ok=True)
+            lost = counted(len(faulted), "job")
+            self.view.say(f"the GPU faulted, and {lost} went down with it; again.")
 
     def _leave(self, task: Task, event: Ended | Stopped | Failed, owner: Owner) -> None:
         """A task has ended; what is not done waits again."""
         work = self.at_work.pop(task)
+        if isinstance(event, Ended):
+            forget(self.store.path, work.job)
         owner.release(work.job)
         self.blocked_until = 0.0
         if isinstance(event, Ended):
@@ -239,11 +199,20 @@ class Sweep:
             self.view.say(f"{work.job}: done in {time.monotonic() - work.since:.0f} s")
             return
         self.waiting.append(work.job)
-        if isinstance(event, Failed):
+        # While all are being stopped, an end is no failure.
+        if isinstance(event, Failed) and not self.stopping:
             self.reasons[work.job] = event.reason
             self.store.fail(work.job.cells, event.reason, time.time())
             aside = self.blame.set_aside(work.job)
             self.view.say(f"{work.job}: {'set aside' if aside else 'failed'}: {event.last_line}")
+
+    def _tidy(self, owner: Owner) -> None:
+        """Remove checkpoints of jobs that were done when a command was killed."""
+        missing = self._missing()
+        for job in self.jobs:
+            left_over = any(checkpoints(self.store.path, cell).exists() for cell in job.cells)
+            if left_over and job not in missing and owner.claim(job) == ():
+                forget(self.store.path, job)
 
     def _missing(self) -> list[Job]:
         done = self.store.done(self._cells())
@@ -253,7 +222,7 @@ class Sweep:
         return (cell for job in self.jobs for cell in job.cells)
 
     def _seconds(self, job: Job) -> float:
-        return self.estimate.seconds(job.wanted)
+        return self.estimate.seconds(job.wanted, self.stack)
 
     def left(self) -> float:
         """Seconds until all is done."""
@@ -274,19 +243,3 @@ class Sweep:
         left = [job for job in missing if not self.blame.set_aside(job)]
         complete = len(self.jobs) - len(missing)
         return Outcome(complete, failed, left, found, self.runs, self.stopping)
-
-
-def work_folder(store: Path) -> Path:
-    """The folder beside a store for checkpoints, and for what workers print."""
-    return store.absolute().with_name(f"{store.name}.work")
-
-
-def clean_up(store: Path) -> None:
-    """Remove the folder beside a store, unless there is something in it to continue from."""
-    folder = work_folder(store)
-    for log in folder.glob("worker-*.log"):  # of commands that were killed
-        if not psutil.pid_exists(int(log.name.split("-")[1])):
-            log.unlink(missing_ok=True)
-    for empty in (folder / "checkpoints", folder):
-        with contextlib.suppress(OSError):
-            empty.rmdir()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lcpool.sweep.grid import Cell, Dataset, Job
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
 PATIENCE = 60.0  # Seconds to wait for another process that is writing.
 
@@ -29,8 +29,8 @@ FIGURES = (
 )  # fmt: skip
 # How it came about; training it again need not repeat these.
 CIRCUMSTANCES = (
-    "seconds", "peak_memory", "stack", "mates", "device", "lcpool", "torch", "pyg", "python",
-    "commit",
+    "seconds", "peak_memory", "stack", "mates", "device", "threads", "lcpool", "torch", "pyg",
+    "python", "commit",
 )  # fmt: skip
 
 _SCHEMA = f"""
@@ -44,8 +44,8 @@ CREATE TABLE runs (cell TEXT NOT NULL REFERENCES cells, run INTEGER NOT NULL,
     epoch INTEGER, epoch_by_loss INTEGER, epochs INTEGER NOT NULL, diverged INTEGER,
     num_train INTEGER NOT NULL, num_val INTEGER NOT NULL, num_test INTEGER NOT NULL,
     curves BLOB NOT NULL, seconds REAL NOT NULL, peak_memory INTEGER, stack INTEGER NOT NULL,
-    mates TEXT NOT NULL, device TEXT NOT NULL, lcpool TEXT NOT NULL, torch TEXT NOT NULL,
-    pyg TEXT NOT NULL, python TEXT NOT NULL, "commit" TEXT NOT NULL,
+    mates TEXT NOT NULL, device TEXT NOT NULL, threads INTEGER NOT NULL, lcpool TEXT NOT NULL,
+    torch TEXT NOT NULL, pyg TEXT NOT NULL, python TEXT NOT NULL, "commit" TEXT NOT NULL,
     PRIMARY KEY (cell, run)) STRICT, WITHOUT ROWID;
 CREATE TABLE owners (id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL,
     born REAL NOT NULL, beat REAL NOT NULL) STRICT;

@@ -13,7 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lcpool.sweep.run import AtWork, Sweep, View
+from lcpool.sweep.jobs import AtWork
+from lcpool.sweep.run import Sweep, View
 
 # Seconds between two lines where stderr is no terminal, and between two drawings where it is one.
 PAUSE, REDRAW = 20.0, 0.5
@@ -72,7 +73,8 @@ def board(sweep: Sweep) -> RenderableType:
     for column in table.columns[1:]:
         column.justify = "right"
     for work in sorted(sweep.at_work.values(), key=AtWork.left, reverse=True):
-        table.add_row(Text(str(work.job)), *_state(work))  # Text: a name is no markup
+        # Text: a name is no markup
+        table.add_row(Text(str(work.job)), *_state(work, bool(sweep.estimate.effects)))
     return Group(table, Text(summary(sweep)))
 
 
@@ -89,8 +91,8 @@ def summary(sweep: Sweep) -> str:
         parts.append(f"{sweep.stopping}: stopping")
     elif sweep.estimate.effects:
         parts.append(f"about {clock(sweep.left())} left")
-    elif sweep.at_work:
-        parts.append("time left: known when the first is done")
+    elif least := max((work.least() for work in sweep.at_work.values()), default=0.0):
+        parts.append(f"at least {clock(least)} left")  # More is known when the first is done.
     return " · ".join(parts)
 
 
@@ -99,9 +101,10 @@ def clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
-def _state(work: AtWork) -> list[str]:
-    passed, left = clock(time.monotonic() - work.since), clock(work.left())
+def _state(work: AtWork, learnt: bool) -> list[str]:
+    """Epoch, runs that go on, accuracy, time passed and left; the least, until jobs are done."""
+    passed = clock(time.monotonic() - work.since)
     if work.progress is None:
         return ["–", "–", "–", passed, "–"]
-    p = work.progress
+    p, left = work.progress, clock(work.left()) if learnt else f"≥ {clock(work.least())}"
     return [str(p.epoch), f"{p.going}/{p.runs}", f"{100 * p.accuracy:.1f} %", passed, left]

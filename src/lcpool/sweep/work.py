@@ -14,8 +14,10 @@ from collections.abc import Callable, Generator, Iterator
 import torch
 
 from lcpool.data import GraphSet
+from lcpool.models.pooling import OwnPoolingError, own_errors
 from lcpool.sweep.circumstances import PeakMemory, versions
 from lcpool.sweep.events import (
+    Begun,
     Ended,
     Event,
     Failed,
@@ -29,7 +31,7 @@ from lcpool.sweep.events import (
 from lcpool.sweep.grid import Cell, Dataset
 from lcpool.sweep.store import Row, pack
 from lcpool.train import Run, Trainer
-from lcpool.train.api import device_name, stack_size, step_memory
+from lcpool.train.api import device_name, pooling_code, stack_size, step_memory
 from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.loop import initial_model
 
@@ -41,10 +43,13 @@ def attempt(
     task: Task, device: torch.device, asked_to_stop: Callable[[], bool]
 ) -> Generator[Event, None, None]:
     """As :func:`work`, with whatever goes wrong as the last event."""
+    yield Begun()
     try:
-        yield from work(task, device, asked_to_stop)
+        with own_errors(task.runs[0][0].architecture.pool):
+            yield from work(task, device, asked_to_stop)
     except Exception as error:
-        failure = Failed(traceback.format_exc(), fault=is_fault(error))
+        cause = error.__cause__ if isinstance(error, OwnPoolingError) else error
+        failure = Failed(traceback.format_exc(), fault=is_fault(cause))
     else:
         return
     if not failure.fault:
@@ -100,7 +105,9 @@ class StackInTraining:
         self.graphs, self.runs, self.task = graphs, runs, task
         mates = [[cell.id, number] for cell, number in runs]
         self.mates = json.dumps(mates)
-        self.checkpoint = Checkpoint(task.checkpoints, {"sweep": 1, "runs": mates})
+        code = pooling_code(runs[0][0].architecture.pool)
+        identity = {"sweep": 1, "runs": mates, "code": code}
+        self.checkpoint = Checkpoint(task.checkpoints, identity)
 
     def train(self, asked_to_stop: Callable[[], bool]) -> Generator[Event, None, bool]:
         """Train to the end, from the checkpoint if there is one; False if it was broken off."""
@@ -121,7 +128,7 @@ class StackInTraining:
             yield from self._save(trainer, now=trainer.ended)
             yield _progress(trainer, pace)
         trainer.test()
-        yield Finished(self._rows(trainer, peak.bytes()), self.checkpoint.path)
+        yield Finished(self._rows(trainer, peak.bytes()))
         return True
 
     def _save(self, trainer: Trainer, now: bool) -> Iterator[Event]:
@@ -142,6 +149,7 @@ class StackInTraining:
             "stack": len(trainer.runs),
             "mates": self.mates,
             "device": device_name(self.graphs.x.device),
+            "threads": torch.get_num_threads(),
             **versions(),
         }
         return [
@@ -214,7 +222,7 @@ def free_memory(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def is_fault(error: BaseException) -> bool:
+def is_fault(error: BaseException | None) -> bool:
     """Whether the GPU has faulted: nothing can be computed in this process any more."""
     if isinstance(error, torch.OutOfMemoryError) or not isinstance(error, RuntimeError):
         return False

@@ -12,6 +12,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -22,6 +23,8 @@ from lcpool.sweep.events import Event, Failed, Task
 from lcpool.sweep.work import attempt
 
 STOP = "stop"
+# A terminal, or `timeout`, sends these to all processes. They are for the parent, which tells us.
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Seconds for a process to be gone after its pipe was closed.
 GOING = 10.0
 LAST_WORDS = 20_000  # characters
@@ -53,7 +56,7 @@ class Worker:
         self.process = context.Process(  # type: ignore[attr-defined] # known of each context only
             target=serve, args=(theirs, device, threads, log), daemon=True
         )
-        with variables(environment):
+        with variables(environment), out_of_reach():
             self.process.start()
         theirs.close()
 
@@ -85,10 +88,10 @@ class Worker:
         """Ask it to stop its task after the epoch it is in."""
         self._send(STOP)
 
-    def end(self, patience: float = GOING) -> str:
+    def end(self) -> str:
         """End it, by force if it does not go; how it ended, and its last words."""
         self.pipe.close()
-        self.process.join(patience)
+        self.process.join(GOING)
         ended = self.process.exitcode
         self.process.kill()
         self.process.join()
@@ -97,7 +100,7 @@ class Worker:
         except OSError:
             words = ""
         self.log.unlink(missing_ok=True)
-        return f"{words}\n{_manner(ended)}".strip()
+        return f"{words}\n{manner(ended)}".strip()
 
     def _send(self, message: Task | str) -> None:
         # To a dead process: that it is dead is noticed when it is listened to.
@@ -121,7 +124,8 @@ def process_context(kind: str = "cpu") -> BaseContext:
 def serve(pipe: Connection, device: torch.device, threads: int, log: Path) -> None:
     """Train what comes through the pipe until it is closed: the worker's side."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which tells us.
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     _print_to(log)
     torch.set_num_threads(threads)
     if device.type == "cuda":
@@ -156,12 +160,27 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _manner(code: int | None) -> str:
+def manner(code: int | None) -> str:
+    """How a process ended, by its exit code."""
     if code is None:
         return "the worker was ended"
     if code < 0:
         return f"the worker process was killed by {signal.Signals(-code).name}"
     return f"the worker process ended with status {code}"
+
+
+@contextlib.contextmanager
+def out_of_reach() -> Iterator[None]:
+    """Keep Ctrl-C and SIGTERM from a process that is started inside, while it imports, too."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # Where that is started, signals are let through again.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from lcpool.data import GraphBatch, GraphSet, Split
 from lcpool.models import Architecture, Backbone, Output
 from lcpool.train.protocol import RULES, Choice, Protocol
 from lcpool.train.seeding import seeded
-from lcpool.train.stacked import Single, Stack
+from lcpool.train.stacked import as_one
 
 # Graphs of a run that are evaluated at a time: without gradients they take little memory.
 EVAL_BATCH = 128
@@ -113,7 +113,7 @@ class Trainer:
         self.splits = splits or [protocol.split_of(len(graphs), number) for number in numbers]
         models = [initial_model(graphs, architecture, protocol, number) for number in numbers]
         with seeded(0):  # layers of a stack draw parameters before they are given theirs
-            self.stack = Single(models[0]) if len(models) == 1 else Stack(models)
+            self.stack = as_one(models)
         self.stack.model.to(graphs.x.device)
         # On a CPU the fused step rounds by where a number stands, and so by who is in the stack.
         self.optimizer = torch.optim.Adam(

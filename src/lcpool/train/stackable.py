@@ -12,7 +12,11 @@ def why_not_stacked(network: Backbone) -> str | None:
     """Why runs of this network cannot be trained as one, or None where nothing is in the way."""
     for pool in network.pools:
         if not counts_are_known(pool):
-            return f"{pool} keeps a number of nodes not known beforehand."
+            foreign = not type(pool).__module__.startswith("lcpool.")
+            return (
+                f"the number of nodes that {pool} keeps is not known before it is called"
+                f"{' (a foreign layer)' if foreign else ''}."
+            )
     if (name := tied(network)) is not None:
         return f"'{name}' is used in several places, which would be told apart."
     for name, layer in network.named_modules():

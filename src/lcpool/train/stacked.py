@@ -282,7 +282,7 @@ class Stack:
 
 
 class Single:
-    """One network, used like a :class:`Stack`: for what cannot be stacked, or need not be."""
+    """One network that cannot be stacked, used like a :class:`Stack`."""
 
     def __init__(self, model: Backbone) -> None:
         self.model = model
@@ -303,6 +303,23 @@ class Single:
         """Score the classes of all graphs."""
         out: Output = self.model(graphs)
         return out
+
+
+def as_one(models: Sequence[Backbone]) -> Stack | Single:
+    """Networks of one architecture as one.
+
+    A single one is a stack too: layers of a network by itself may join steps that layers of a stack
+    take one by one, and a run must not depend on its company.
+
+    Raises:
+        CannotStackError: for several networks that cannot be stacked.
+    """
+    try:
+        return Stack(models)
+    except CannotStackError:
+        if len(models) > 1:
+            raise
+        return Single(models[0])
 
 
 def _bias_of(conv: nn.Module) -> Bias:

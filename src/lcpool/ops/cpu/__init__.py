@@ -1,19 +1,39 @@
 """CPU kernels, compiled by numba on first use and cached on disk."""
 
-from lcpool.ops.cpu.blocks import ClusterSearch
+from lcpool.ops.cpu.blocks import cluster_search
 from lcpool.ops.cpu.connect import connect_clusters
+from lcpool.ops.cpu.gate import gate, gate_backward
 from lcpool.ops.cpu.graph import readout, readout_backward, softmax, softmax_backward
+from lcpool.ops.cpu.lcsmp import (
+    combine,
+    combine_backward,
+    shifted_difference_backward,
+    shifted_difference_sum,
+)
 from lcpool.ops.cpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
+from lcpool.ops.cpu.product import connect_assignment
+from lcpool.ops.cpu.select import select
+from lcpool.ops.cpu.survey import rows, survey
 
 __all__ = [
-    "ClusterSearch",
     "aggregate",
+    "cluster_search",
+    "combine",
+    "combine_backward",
+    "connect_assignment",
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",
+    "gate",
+    "gate_backward",
     "gcn_roots",
     "readout",
     "readout_backward",
+    "rows",
+    "select",
+    "shifted_difference_backward",
+    "shifted_difference_sum",
     "softmax",
     "softmax_backward",
+    "survey",
 ]

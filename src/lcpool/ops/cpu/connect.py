@@ -1,4 +1,9 @@
-"""Connect on a CPU: a search of depth three from each kept node."""
+"""Connect on a CPU: a search of depth three from each kept node.
+
+Sets of nodes are bits. Marking one is free of branches that no processor could foresee, and read
+word by word the columns of a row come out in order: nothing is sorted. Batches of small graphs,
+whose sets are a few words, need no search: see :mod:`lcpool.ops.cpu.bits`.
+"""
 
 from __future__ import annotations
 
@@ -7,66 +12,101 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba.cpython.unsafe.numbers import trailing_zeros
 from torch import Tensor
 
 from lcpool.ops.checks import Checks, check_max_edges
+from lcpool.ops.cpu.bits import connect_small
 from lcpool.ops.cpu.compiled import compiled, in_parts
 from lcpool.ops.edges import Edges
 from lcpool.ops.topk import KeepPlan
 
-# Fewer edges than this are connected sooner by one thread than by two that must be started.
-EDGES_PER_THREAD = 131_072
+# Fewer edges than this are connected sooner by one thread than by two that must be woken.
+EDGES_PER_THREAD = 8192
+# Rows of hubs stand together where nodes are kept by their degree: each thread takes some of all.
+SHARE = 8
 
 
 def connect_clusters(
     edges: Edges,
     perm: Tensor,
-    batch: Tensor,
-    plan: KeepPlan,
+    batch: Tensor | None,
+    plan: KeepPlan | None,
     self_loops: bool,
     max_edges: int,
     checks: Checks,
 ) -> Tensor:
     """The pattern of S'ᵀAS' for S = I + A; graphs need not be told apart."""
-    found: Tensor = search_clusters(edges.index, perm, edges.num_nodes, self_loops, max_edges)
-    return found
+    return search_clusters(edges.index, perm, edges.num_nodes, self_loops, max_edges)
 
 
-@torch.library.custom_op("lcpool::connect_clusters", mutates_args=())
 def search_clusters(
     edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, max_edges: int
 ) -> Tensor:
-    """The pattern of S'ᵀAS' for S = I + A: from each kept node a search of depth three.
-
-    Where the result might exceed ``max_edges`` it is counted first, in O(nodes) of memory.
-    """
+    """The pattern of S'ᵀAS' for S = I + A, as bits or by a search."""
     kept = perm.contiguous().numpy()
     source, target = edge_index.contiguous().numpy()
-    graph = prepare(source, target, kept, num_nodes)
-
-    def search(store: bool) -> list[Any]:
-        rows = partial(search_rows, kept=kept, graph=graph, self_loops=self_loops, store=store)
-        return in_parts(rows, kept.size, source.size, EDGES_PER_THREAD)
-
-    if most_edges(kept, graph).sum() > max_edges:
-        check_max_edges(max_edges, sum(count for _, _, count in search(store=False)))
-    return stack_rows(0, search(store=True))
-
-
-@search_clusters.register_fake
-def _(edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, max_edges: int) -> Tensor:
-    size = torch.library.get_ctx().new_dynamic_size()
-    return edge_index.new_empty(2, size)
-
-
-def stack_rows(start: int, parts: list[Any]) -> Tensor:
-    """Rows from ``start`` on, found in parts by :func:`search_rows`, as edges."""
-    edges = np.empty((2, sum(count for _, _, count in parts)), dtype=np.int64)
-    row, done = start, 0
-    for lengths, found, count in parts:
-        write_rows(row, lengths, found, edges, done)
-        row, done = row + lengths.size, done + count
+    edges = connect_small(source, target, kept, num_nodes, self_loops, max_edges)
+    if edges is None:
+        edges, _ = search(prepare(source, target, kept, num_nodes), self_loops, max_edges)
     return torch.from_numpy(edges)
+
+
+def search(graph: Any, self_loops: bool, max_edges: int, values: Any = None) -> tuple[Any, Any]:
+    """All edges of A', and with the ``values`` of A, S'ᵀ and S' their weights.
+
+    Where they might exceed ``max_edges`` they are counted first.
+    """
+    most = most_edges(graph)
+
+    def run(room: Any, values: Any) -> list[Any]:
+        part = partial(find_rows, graph=graph, self_loops=self_loops, room=room, values=values)
+        return in_parts(part, most.size, graph[1].size, EDGES_PER_THREAD, SHARE)
+
+    if most.sum() > max_edges:
+        counts = run(None, None)
+        check_max_edges(max_edges, sum(lengths.sum() for lengths, _, _ in counts))
+    return stack_rows(0, run(most, values))
+
+
+def find_rows(
+    start: int, stop: int, graph: Any, self_loops: bool, room: Any, values: Any = None
+) -> tuple[Any, Any, Any]:
+    """Rows ``start`` to ``stop`` of A': their lengths, columns and, with ``values``, weights.
+
+    Args:
+        start: the first row.
+        stop: the end of the last.
+        graph: A, S'ᵀ and S' by rows, from :func:`prepare`.
+        self_loops: keep the diagonal.
+        room: a bound on the length of each row (:func:`most_edges`), or None to count only.
+        values: the entries of A, S'ᵀ and S'.
+    """
+    # Numpy's memory comes in large pages, of which the system gives only those that are written.
+    size = 0 if room is None else room[start:stop].sum()
+    found = np.empty(size, np.uint32)
+    weight = None if values is None else np.empty(size, values[0].dtype)
+    lengths = search_rows(start, stop, graph, self_loops, found, values, weight)
+    return lengths, found, weight
+
+
+def stack_rows(start: int, parts: list[Any]) -> tuple[Any, Any]:
+    """Rows from ``start`` on, found in parts by :func:`find_rows`, as edges and weights."""
+    rows = np.cumsum([start, *(lengths.size for lengths, _, _ in parts)])
+    at = np.cumsum([0, *(lengths.sum() for lengths, _, _ in parts)])
+    edges = np.empty((2, at[-1]), dtype=np.int64)
+    weighted = parts[0][2] is not None
+    weights = np.empty(at[-1], parts[0][2].dtype) if weighted else None
+
+    def write(first: int, last: int) -> None:
+        for i in range(first, last):
+            lengths, found, weight = parts[i]
+            write_rows(rows[i], lengths, found, edges, at[i])
+            if weights is not None:
+                weights[at[i] : at[i + 1]] = weight[: at[i + 1] - at[i]]
+
+    in_parts(write, len(parts), edges.size, EDGES_PER_THREAD)
+    return edges, weights
 
 
 @compiled
@@ -88,6 +128,7 @@ def prepare(source, target, kept, num_nodes):
             into_ptr[i + 2] += 1
             onto_ptr[source[e] + 2] += 1
     for i in range(kept.size):
+        into_ptr[i + 2] += 1
         onto_ptr[kept[i] + 2] += 1
     # Cumulated one place late: filling row r advances ptr[r + 1] from its start to its end.
     for n in range(2, num_nodes + 2):
@@ -95,10 +136,13 @@ def prepare(source, target, kept, num_nodes):
         onto_ptr[n] += onto_ptr[n - 1]
     for i in range(2, kept.size + 2):
         into_ptr[i] += into_ptr[i - 1]
-    out = np.empty(source.size, np.int32)
-    into = np.empty(into_ptr[kept.size + 1], np.int32)
-    onto = np.empty(onto_ptr[num_nodes + 1], np.int32)
+    # Unsigned: numba need not ask of an index whether it counts from the end.
+    out = np.empty(source.size, np.uint32)
+    into = np.empty(into_ptr[kept.size + 1], np.uint32)
+    onto = np.empty(onto_ptr[num_nodes + 1], np.uint32)
     for i in range(kept.size):
+        into[into_ptr[i + 1]] = kept[i]
+        into_ptr[i + 1] += 1
         onto[onto_ptr[kept[i] + 1]] = i
         onto_ptr[kept[i] + 1] += 1
     for e in range(source.size):
@@ -111,87 +155,94 @@ def prepare(source, target, kept, num_nodes):
             into_ptr[i + 1] += 1
             onto[onto_ptr[s + 1]] = i
             onto_ptr[s + 1] += 1
-    return out_ptr, out, into_ptr, into, onto_ptr, onto
+    return out_ptr[:-1], out, into_ptr[:-1], into, onto_ptr[:-1], onto
 
 
 @compiled
-def most_edges(kept, graph):
+def most_edges(graph):
     """A bound on the entries of each row of A': the number of ways to make one, or all columns."""
     out_ptr, out, into_ptr, into, onto_ptr, _ = graph
-    ways = np.zeros(out_ptr.size - 2, np.int64)
+    ways = np.zeros(out_ptr.size - 1, np.int64)
     for n in range(ways.size):
         for e in range(out_ptr[n], out_ptr[n + 1]):
             ways[n] += onto_ptr[out[e] + 1] - onto_ptr[out[e]]
-    most = np.empty(kept.size, np.int64)
-    for p in range(kept.size):
-        total = ways[kept[p]]
+    most = np.zeros(into_ptr.size - 1, np.int64)
+    for p in range(most.size):
         for c in range(into_ptr[p], into_ptr[p + 1]):
-            total += ways[into[c]]
-        most[p] = min(total, kept.size)
+            most[p] += ways[into[c]]
+        most[p] = min(most[p], most.size)
     return most
 
 
 @compiled
-def sort_into(sorted_row, row):
-    """The first entries of ``row``, in order. Most rows are short: numpy's sort is slow there."""
-    if sorted_row.size > 40:
-        sorted_row[:] = row[: sorted_row.size]
-        sorted_row.sort()
-        return
-    for i in range(sorted_row.size):
-        value, j = row[i], i
-        while j > 0 and sorted_row[j - 1] > value:
-            sorted_row[j] = sorted_row[j - 1]
-            j -= 1
-        sorted_row[j] = value
+def search_rows(start, stop, graph, self_loops, found, values, weight):
+    """The lengths of rows ``start`` to ``stop`` of A'; their columns, in order, and weights.
 
-
-@compiled
-def search_rows(start, stop, kept, graph, self_loops, store):
-    """Rows ``start`` to ``stop`` of A': their lengths, their columns in order, and their sum.
-
-    Without ``store`` the columns are only counted.
+    Where ``found`` has no room they are only counted. Without ``values`` there are no weights:
+    numba leaves out all that is for them.
     """
     out_ptr, out, into_ptr, into, onto_ptr, onto = graph
-    seen = np.full(out_ptr.size - 2, -1, np.int32)
-    hit = np.full(kept.size, -1, np.int32)
-    reached = np.empty(out_ptr.size - 2, np.int32)
-    row = np.empty(kept.size, np.int32)
+    num_nodes, num_kept = out_ptr.size - 1, into_ptr.size - 1
+    seen = np.zeros(num_nodes // 64 + 1, np.int64)
+    reached = np.empty(num_nodes, np.uint32)
+    # The kept nodes that are hit, a bit each, and which words of that are not zero.
+    hit = np.zeros(num_kept // 64 + 1, np.int64)
+    words = np.zeros(hit.size // 64 + 1, np.int64)
+    if values is not None:
+        a, v, s = values
+        half, total = np.zeros(num_nodes, a.dtype), np.zeros(num_kept, a.dtype)
     lengths = np.empty(stop - start, np.int64)
-    found = np.empty(16 * (stop - start) if store else 0, np.int32)
     count = 0
     for p in range(start, stop):
         # (S'ᵀA)(p, :): the targets of edges out of the cluster of p.
         num_reached = 0
-        for c in range(into_ptr[p] - 1, into_ptr[p + 1]):
-            n = kept[p] if c < into_ptr[p] else into[c]
+        for c in range(into_ptr[p], into_ptr[p + 1]):
+            n = into[c]
             for e in range(out_ptr[n], out_ptr[n + 1]):
                 m = out[e]
-                if seen[m] != p:
-                    seen[m] = p
+                word, bit = m >> 6, 1 << (m & 63)
+                if not seen[word] & bit:
+                    seen[word] |= bit
                     reached[num_reached] = m
                     num_reached += 1
+                if values is not None:
+                    half[m] += v[c] * a[e]
         # A'(p, :): the kept nodes to whose clusters these belong.
-        if not self_loops:
-            hit[p] = p
-        length = 0
         for r in range(num_reached):
             m = reached[r]
+            seen[m >> 6] = 0
             for e in range(onto_ptr[m], onto_ptr[m + 1]):
                 q = onto[e]
-                if hit[q] != p:
-                    hit[q] = p
-                    row[length] = q
-                    length += 1
-        lengths[p - start] = length
-        if store:
-            if count + length > found.size:
-                grown = np.empty(2 * (count + length), np.int32)
-                grown[:count] = found[:count]
-                found = grown
-            sort_into(found[count : count + length], row)
-        count += length
-    return lengths, found, count
+                word = q >> 6
+                if hit[word] == 0:
+                    words[word >> 6] |= 1 << (word & 63)
+                hit[word] |= 1 << (q & 63)
+                if values is not None:
+                    total[q] += half[m] * s[e]
+            if values is not None:
+                half[m] = 0
+        if not self_loops:
+            hit[p >> 6] &= ~(1 << (p & 63))
+            if values is not None:
+                total[p] = 0
+        before = count
+        for i in range(words.size):
+            while words[i] != 0:
+                word = 64 * i + trailing_zeros(words[i])
+                words[i] &= words[i] - 1
+                bits = hit[word]
+                hit[word] = 0
+                while bits != 0:
+                    if found.size:
+                        q = 64 * word + trailing_zeros(bits)
+                        found[count] = q
+                        if values is not None:
+                            weight[count] = total[q]
+                            total[q] = 0
+                    count += 1
+                    bits &= bits - 1
+        lengths[p - start] = count - before
+    return lengths
 
 
 @compiled

@@ -46,10 +46,10 @@ def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Ten
 def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
     """Σ relu(z_i − y_k) over the neighbours k of each node i."""
     own, others, row_ptr, nodes = array(z), array(y), ptr.numpy(), node.numpy()
-    out = np.empty_like(own)
+    out, no_shift = np.empty_like(own), np.zeros(own.shape[1], own.dtype)
 
     def part(start: int, stop: int) -> None:
-        add_differences(start, stop, own, others, row_ptr, nodes, out)
+        add_differences(start, stop, own, others, no_shift, row_ptr, nodes, out)
 
     in_parts(part, len(own), nodes.size * own.shape[1], LEAST)
     return torch.from_numpy(out).to(y.dtype)
@@ -62,9 +62,10 @@ def difference_sum_backward(
     grads, own, others = array(grad), array(z), array(y)
     rows = (ptr.numpy(), node.numpy(), out_ptr.numpy(), out_node.numpy())
     grad_z, grad_y = np.empty_like(own), np.empty_like(own)
+    no_shift = np.zeros(own.shape[1], own.dtype)
 
     def part(start: int, stop: int) -> None:
-        spread_differences(start, stop, grads, own, others, *rows, grad_z, grad_y)
+        spread_differences(start, stop, own, others, no_shift, *rows, grads, grad_z, grad_y, False)
 
     in_parts(part, len(own), 2 * node.numel() * own.shape[1], LEAST)
     return torch.from_numpy(grad_z).to(z.dtype), torch.from_numpy(grad_y).to(y.dtype)
@@ -108,33 +109,42 @@ def add_scaled_rows(start, stop, x, ptr, node, scale, out):
             out[i, c] *= scale[i]
 
 
-# In the comparisons below NaN counts as positive, as in torch's relu: it must not be lost.
+# In the comparisons below NaN counts as positive, as in torch's relu: it must not be lost. The
+# features are the first columns of z and y, which may have more.
 
 
 @compiled
-def add_differences(start, stop, z, y, ptr, node, out):
-    """Σ_k relu(z_i − y_k)."""
+def add_differences(start, stop, z, y, shift, ptr, node, out):
+    """Σ_k relu(z_i + b − y_k)."""
+    zero = z.dtype.type(0)
     for i in range(start, stop):
         out[i] = 0
         for e in range(ptr[i], ptr[i + 1]):
             k = node[e]
-            for c in range(z.shape[1]):
-                d = z[i, c] - y[k, c]
-                out[i, c] += z.dtype.type(0) if d <= 0 else d
+            for c in range(out.shape[1]):
+                d = z[i, c] + shift[c] - y[k, c]
+                out[i, c] += zero if d <= 0 else d
 
 
 @compiled
-def spread_differences(start, stop, grad, z, y, ptr, node, out_ptr, out_node, grad_z, grad_y):
-    """What flows to z_i from its own sum, and to y_i from the sums it is in."""
+def spread_differences(
+    start, stop, z, y, shift, ptr, node, out_ptr, out_node, grad, grad_z, grad_y, shifted
+):
+    """What flows to z_i from its own sum, and to y_i from the sums it is in.
+
+    ``shifted`` says that z is y, so that what flows to z flows on to y.
+    """
     zero = z.dtype.type(0)
+    width = grad.shape[1]
     for i in range(start, stop):
         grad_z[i] = 0
         for e in range(ptr[i], ptr[i + 1]):
             k = node[e]
-            for c in range(z.shape[1]):
-                grad_z[i, c] += zero if z[i, c] - y[k, c] <= 0 else grad[i, c]
-        grad_y[i] = 0
+            for c in range(width):
+                grad_z[i, c] += zero if z[i, c] + shift[c] - y[k, c] <= 0 else grad[i, c]
+        for c in range(width):
+            grad_y[i, c] = grad_z[i, c] if shifted else zero
         for e in range(out_ptr[i], out_ptr[i + 1]):
             t = out_node[e]
-            for c in range(z.shape[1]):
-                grad_y[i, c] -= zero if z[t, c] - y[i, c] <= 0 else grad[t, c]
+            for c in range(width):
+                grad_y[i, c] -= zero if z[t, c] + shift[c] - y[i, c] <= 0 else grad[t, c]

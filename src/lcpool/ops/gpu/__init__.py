@@ -1,17 +1,38 @@
 """GPU kernels, compiled by Triton on first use and cached on disk."""
 
 from lcpool.ops.gpu.connect import connect_clusters
+from lcpool.ops.gpu.gate import gate, gate_backward
 from lcpool.ops.gpu.graph import readout, readout_backward, softmax, softmax_backward
+from lcpool.ops.gpu.lcsmp import (
+    combine,
+    combine_backward,
+    shifted_difference_backward,
+    shifted_difference_sum,
+)
 from lcpool.ops.gpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
+from lcpool.ops.gpu.select import select
+from lcpool.ops.gpu.survey import rows, survey
+from lcpool.ops.plain import cluster_search, connect_assignment
 
 __all__ = [
     "aggregate",
+    "cluster_search",
+    "combine",
+    "combine_backward",
+    "connect_assignment",
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",
+    "gate",
+    "gate_backward",
     "gcn_roots",
     "readout",
     "readout_backward",
+    "rows",
+    "select",
+    "shifted_difference_backward",
+    "shifted_difference_sum",
     "softmax",
     "softmax_backward",
+    "survey",
 ]

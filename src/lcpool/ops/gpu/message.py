@@ -38,7 +38,9 @@ def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
     out = torch.empty_like(y)
     if out.numel():
         width = block(y)
-        add_differences[grid(y, width)](z, y, ptr, node, out, y.size(1), width, num_warps=1)
+        add_differences[grid(y, width)](
+            z, y, y, ptr, node, out, y.size(1), y.size(1), False, width, num_warps=1
+        )
     return out
 
 
@@ -50,8 +52,9 @@ def difference_sum_backward(
     if grad.numel():
         width = block(y)
         spread_differences[grid(y, width)](
-            grad, z, y, ptr, node, out_ptr, out_node, grad_z, grad_y, y.size(1), width, num_warps=1
-        )
+            grad, z, y, y, ptr, node, out_ptr, out_node, grad_z, grad_y,
+            y.size(1), y.size(1), False, width, num_warps=1,
+        )  # fmt: skip
     return grad_z, grad_y
 
 
@@ -110,43 +113,55 @@ def add_rows(x, ptr, node, scale, out, width, NORMED: tl.constexpr, CHANNELS: tl
     tl.store(out + i * width + c, total, inside)
 
 
-# In the comparisons below NaN counts as positive, as in torch's relu: it must not be lost.
+# In the comparisons below NaN counts as positive, as in torch's relu: it must not be lost. The rows
+# of z and y are ``stride`` apart. SHIFTED: z = y + shift, and what flows to z flows on to y.
 
 
 @triton.jit
-def add_differences(z, y, ptr, node, out, width, CHANNELS: tl.constexpr):
+def add_differences(
+    z, y, shift, ptr, node, out, width, stride, SHIFTED: tl.constexpr, CHANNELS: tl.constexpr
+):
     """Σ_k relu(z_i − y_k)."""
     i = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = c < width
-    own = wide(tl.load(z + i * width + c, inside, 0.0))
+    own = wide(tl.load(z + i * stride + c, inside, 0.0))
+    if SHIFTED:
+        own += tl.load(shift + c, inside, 0.0)
     total = tl.zeros_like(own)
     for e in range(tl.load(ptr + i), tl.load(ptr + i + 1)):
         k = tl.load(node + e)
-        difference = own - wide(tl.load(y + k * width + c, inside, 0.0))
+        difference = own - wide(tl.load(y + k * stride + c, inside, 0.0))
         total += tl.where(difference <= 0, 0.0, difference)
     tl.store(out + i * width + c, total, inside)
 
 
 @triton.jit
 def spread_differences(
-    grad, z, y, ptr, node, out_ptr, out_node, grad_z, grad_y, width, CHANNELS: tl.constexpr
-):
+    grad, z, y, shift, ptr, node, out_ptr, out_node, grad_z, grad_y, width, stride,
+    SHIFTED: tl.constexpr, CHANNELS: tl.constexpr,
+):  # fmt: skip
     """What flows to z_i from its own sum, and to y_i from the sums it is in."""
     i = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = c < width
-    at = i * width + c
+    at = i * stride + c
     z_i, y_i = wide(tl.load(z + at, inside, 0.0)), wide(tl.load(y + at, inside, 0.0))
-    grad_i = wide(tl.load(grad + at, inside, 0.0))
-    total = tl.zeros_like(z_i)
+    more = tl.zeros_like(z_i)
+    if SHIFTED:
+        more += tl.load(shift + c, inside, 0.0)
+    z_i += more
+    grad_i = wide(tl.load(grad + i * width + c, inside, 0.0))
+    to_z = tl.zeros_like(z_i)
     for e in range(tl.load(ptr + i), tl.load(ptr + i + 1)):
-        other = wide(tl.load(y + tl.load(node + e) * width + c, inside, 0.0))
-        total += tl.where(z_i - other <= 0, 0.0, grad_i)
-    tl.store(grad_z + at, total, inside)
-    total = tl.zeros_like(z_i)
+        other = wide(tl.load(y + tl.load(node + e) * stride + c, inside, 0.0))
+        to_z += tl.where(z_i - other <= 0, 0.0, grad_i)
+    tl.store(grad_z + i * width + c, to_z, inside)
+    to_y = tl.zeros_like(z_i)
     for e in range(tl.load(out_ptr + i), tl.load(out_ptr + i + 1)):
-        there = tl.load(out_node + e) * width + c
-        other = wide(tl.load(z + there, inside, 0.0))
-        total -= tl.where(other - y_i <= 0, 0.0, wide(tl.load(grad + there, inside, 0.0)))
-    tl.store(grad_y + at, total, inside)
+        k = tl.load(out_node + e)
+        other = wide(tl.load(z + k * stride + c, inside, 0.0)) + more
+        to_y -= tl.where(other - y_i <= 0, 0.0, wide(tl.load(grad + k * width + c, inside, 0.0)))
+    if SHIFTED:
+        to_y += to_z
+    tl.store(grad_y + at, to_y, inside)

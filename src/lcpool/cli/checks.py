@@ -1,0 +1,56 @@
+"""What is refused before anything is read or trained, for every command that trains."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def import_from_here() -> None:
+    """Let modules of the current folder be imported, which a console script leaves out."""
+    if os.getcwd() not in sys.path:  # In full: processes that are started look elsewhere for "".
+        sys.path.append(os.getcwd())
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that torch would refuse less clearly, or only later."""
+    import torch
+
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ValueError(f"unknown device '{name}': choose cpu, cuda or cuda:N.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device '{name}': torch sees {torch.cuda.device_count()} CUDA devices.")
+
+
+def check_own_pooling(name: str, hidden: int, ratio: float) -> None:
+    """Import, make and call a pooling of the user's own once, before any data is read."""
+    import torch
+
+    from lcpool.models import PoolingOptions, make_pooling
+    from lcpool.models.pooling import OwnPoolingError, own_errors
+
+    try:
+        with own_errors(name):
+            layer = make_pooling(name, hidden, 1, PoolingOptions(ratio))
+    except TypeError as error:
+        raise ValueError(f"cannot make '{name}' for {hidden} channels: {error}") from error
+    assert layer is not None
+    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    try:
+        with own_errors(name):
+            out = layer(torch.randn(4, hidden), edges, None, torch.tensor([0, 0, 1, 1]))
+        x, _, _, batch = out[:4]
+        if x.shape != (batch.numel(), hidden):
+            raise ValueError(f"x of shape {list(x.shape)}, not [{batch.numel()}, {hidden}]")
+    except OwnPoolingError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"'{name}' is called as pool(x, edge_index, edge_attr, batch) and must return "
+            f"x, edge_index, edge_attr, batch and what else it likes; it gave "
+            f"{type(error).__name__}: {error}"
+        ) from error

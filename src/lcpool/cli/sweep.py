@@ -1,0 +1,128 @@
+"""A sweep for ``lcpool bench``: what is asked for, who trains it, and what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from lcpool.cli.checks import check_device, check_own_pooling
+from lcpool.cli.errors import FAILED, INTERRUPTED, UNFINISHED, say
+from lcpool.sweep.engine import Engine, EngineError
+from lcpool.sweep.events import in_short
+from lcpool.sweep.folder import work_folder
+from lcpool.sweep.grid import Grid, Job, make_jobs, read_grids
+from lcpool.sweep.jobs import Outcome, counted
+from lcpool.sweep.local import LocalEngine, devices
+from lcpool.sweep.replay import replay
+from lcpool.sweep.run import Sweep
+from lcpool.sweep.store import Store
+from lcpool.sweep.trial import try_out
+from lcpool.sweep.view import show_sweep
+from lcpool.train.api import pick_device
+
+
+def jobs_of(
+    paper: bool, file: Path | None, settings: dict[str, Any], root: Path | None
+) -> list[Job]:
+    """The jobs that the options ask for: a file's, or the paper's, or what they say."""
+    said = {name: value for name, value in settings.items() if value is not None}
+    if paper and file is not None:
+        raise ValueError("--paper and --file both say what to compare; leave one out.")
+    if file is not None:
+        grids = read_grids(file, said)
+    else:
+        grids = [Grid.of(**{**(Grid.paper() if paper else {}), **said})]
+    own = {(pool, g.hidden, g.ratio) for g in grids for pool in g.pools if ":" in pool}
+    for pool, hidden, ratio in sorted(own):
+        try_out(check_own_pooling, pool, hidden, ratio)
+    return make_jobs(grids, root)
+
+
+def ray_engine(address: str | None, cpus: float, gpus: float) -> Callable[[], Engine]:
+    """Find a Ray cluster, for an engine."""
+    from lcpool.sweep.ray import RayEngine
+
+    found = RayEngine(address, cpus, gpus)
+    return lambda: found
+
+
+def local_engine(
+    kind: str, device: str | None, workers: int | None, store: Path, jobs: int
+) -> Callable[[], Engine]:
+    """Check the options of an engine of processes, and return what starts it."""
+    if kind != "local":
+        raise ValueError(f"unknown engine '{kind}': choose local or ray.")
+    if workers is not None and workers < 1:
+        raise ValueError(f"--workers must be at least 1, not {workers}.")
+    if device is not None:
+        check_device(device)
+    return partial(LocalEngine, devices(device), workers, work_folder(store), jobs)
+
+
+def work_off(
+    jobs: list[Job], path: Path, start: Callable[[], Engine], stack: int | None, limit: float
+) -> int:
+    """Train what a store lacks and say what came of it; the exit status."""
+    with Store(path) as store, terminated_like_interrupted():
+        store.add(jobs)
+        try:
+            with show_sweep() as view:
+                outcome = Sweep(jobs, store, start(), view, stack, limit).run()
+        except EngineError as error:
+            say(f"{error} What was finished is in {path}.")
+            return FAILED
+    return conclude(outcome, len(jobs), path)
+
+
+@contextlib.contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """A batch system that wants the machine back is as good a reason to stop as Ctrl-C."""
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def conclude(outcome: Outcome, jobs: int, store: Path) -> int:
+    """Say what is there, what is missing, and what is next; the exit status."""
+    for job, reason in outcome.failed:
+        say(f"set aside: {job}: {in_short(reason)}")
+    say(f"{outcome.complete} of {jobs} jobs are complete in {store}; {outcome.runs} runs now.")
+    if outcome.others:
+        say(f"also at work: {'; '.join(outcome.others)}")
+    if failed := len(outcome.failed):
+        theirs = "its traceback is" if failed == 1 else "their tracebacks are"
+        say(
+            f"{counted(failed, 'job')} failed; {theirs} in the store's table 'failures'. "
+            "The same command tries again."
+        )
+    if left := len(outcome.left):
+        why = outcome.stopped or "trained elsewhere"
+        verb = "is" if left == 1 else "are"
+        say(f"{counted(left, 'job')} {verb} missing ({why}); the same command goes on.")
+    if outcome.complete:
+        say(f"to see which pooling is best: lcpool report {store}")
+    if outcome.stopped == "interrupted":
+        return INTERRUPTED
+    return FAILED if outcome.failed else UNFINISHED if outcome.left else 0
+
+
+def print_replay(path: Path, name: str, device: str | None) -> int:
+    """Train a stored run again, and print both; the exit status."""
+    if device is not None:
+        check_device(device)
+    with Store(path, readonly=True) as store, contextlib.redirect_stdout(sys.stderr):
+        found = replay(store, name, pick_device(device))
+    for column in ("test_accuracy", "test_accuracy_by_loss", "epoch", "epoch_by_loss", "epochs"):
+        typer.echo(f"{column}: stored {found.stored[column]}, now {found.again[column]}")
+    same = not found.differ
+    typer.echo("the same, curves too" if same else f"not the same: {', '.join(found.differ)}")
+    return 0 if same else FAILED

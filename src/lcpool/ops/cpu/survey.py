@@ -1,0 +1,70 @@
+"""What is known of a graph, found by a CPU in one walk over it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lcpool.ops.cpu.compiled import compiled
+from lcpool.ops.survey import Survey
+
+
+def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:
+    """Look at edges and at the graph of each node."""
+    source, target = edge_index.numpy()
+    in_range, in_order, symmetric, ptr = look(source, target, num_nodes)
+    known = (in_range, in_order, symmetric)
+    if batch is None or not batch.numel():
+        return Survey(*known, True, 0, 0, torch.from_numpy(ptr))
+    graphs = batch.numpy()
+    by_graph = bool((graphs[1:] >= graphs[:-1]).all())
+    return Survey(*known, by_graph, int(graphs[0]), int(graphs[-1]), torch.from_numpy(ptr))
+
+
+def rows(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+    """Where each row begins in ``node`` sorted by ``row``, and that; in a row the order stays."""
+    ptr, out = sort_by_row(row.numpy(), node.numpy(), num_rows)
+    return torch.from_numpy(ptr), torch.from_numpy(out)
+
+
+@compiled
+def look(source, target, num_nodes):
+    """In range, in order, symmetric; and where the edges out of each node begin."""
+    ptr = np.zeros(num_nodes + 1, np.int64)
+    ordered = True
+    for e in range(source.size):
+        s, t = source[e], target[e]
+        if s < 0 or s >= num_nodes or t < 0 or t >= num_nodes:
+            return False, False, False, ptr
+        ptr[s + 1] += 1
+        if e > 0:
+            ordered &= source[e - 1] < s or (source[e - 1] == s and target[e - 1] <= t)
+    for i in range(num_nodes):
+        ptr[i + 1] += ptr[i]
+    if not ordered:
+        return True, False, False, ptr
+    # In order, the edges back to s = 0, 1, … are met in each row t one after the other.
+    next_back = ptr.copy()
+    for e in range(source.size):
+        s, t = source[e], target[e]
+        if next_back[t] == ptr[t + 1] or target[next_back[t]] != s:
+            return True, True, False, ptr
+        next_back[t] += 1
+    return True, True, True, ptr
+
+
+@compiled
+def sort_by_row(row, node, num_rows):
+    """A counting sort: each entry goes to the next free place of its row."""
+    ptr = np.zeros(num_rows + 2, np.int64)
+    for e in range(row.size):
+        ptr[row[e] + 2] += 1
+    for i in range(2, num_rows + 2):
+        ptr[i] += ptr[i - 1]
+    out = np.empty(node.size, node.dtype)
+    for e in range(row.size):
+        r = row[e] + 1
+        out[ptr[r]] = node[e]
+        ptr[r] += 1
+    return ptr[:-1], out

@@ -1,0 +1,71 @@
+"""Top-k on a GPU: a node's place is the number of nodes that go before it."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lcpool.ops import plain
+
+BLOCK, STEP = 64, 64
+# Nodes of a graph up to which each is compared with all others, rather than sorted.
+MAX_NODES = 2**14
+
+
+def select(
+    rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
+) -> tuple[Tensor, Tensor]:
+    """The nodes of highest rank of each graph, falling, ties to the lower index; and the graphs."""
+    if counts.numel() and int(counts.max()) > MAX_NODES:
+        return plain.select(rank, counts, ptr, kept_ptr, num_kept)
+    perm = torch.empty(num_kept, dtype=torch.int64, device=rank.device)
+    batch = torch.empty_like(perm)
+    if num_kept:
+        place[(triton.cdiv(rank.numel(), BLOCK),)](
+            rank, ptr, kept_ptr, perm, batch, rank.numel(), ptr.numel() - 1,
+            counts.numel().bit_length(), BLOCK, STEP,
+        )  # fmt: skip
+    return perm, batch
+
+
+@triton.jit
+def key(values):
+    """Integers in the order of the numbers: −0 as 0, and NaN above all, as torch sorts it."""
+    number = tl.where(values == 0, 0.0, values.to(tl.float64))
+    code = number.to(tl.int64, bitcast=True)
+    code = tl.where(code < 0, code ^ 0x7FFFFFFFFFFFFFFF, code)
+    return tl.where(values != values, 0x7FFFFFFFFFFFFFFF, code)
+
+
+@triton.jit
+def place(
+    rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps,
+    BLOCK: tl.constexpr, STEP: tl.constexpr,
+):  # fmt: skip
+    """Where some nodes go."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < num_nodes
+    # The graph of i: the last that begins at i or before. Of empty graphs the last one has it.
+    low, high = tl.zeros_like(i), tl.zeros_like(i) + num_graphs
+    for _ in range(steps + 1):
+        middle, going = (low + high) // 2, low < high
+        below = tl.load(ptr + middle + 1, going, 0) <= i
+        low, high = tl.where(going & below, middle + 1, low), tl.where(going & ~below, middle, high)
+    start, stop = tl.load(ptr + low, inside, 0), tl.load(ptr + low + 1, inside, 0)
+    own = key(tl.load(rank + i, inside, 0.0))
+    before = tl.zeros_like(start)
+    begin = tl.min(tl.where(inside, start, num_nodes))
+    for first in range(begin, tl.max(stop), STEP):
+        j = first + tl.arange(0, STEP)
+        other = key(tl.load(rank + j, j < num_nodes, 0.0))
+        same = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
+        ahead = (other[None, :] > own[:, None]) | (
+            (other[None, :] == own[:, None]) & (j[None, :] < i[:, None])
+        )
+        before += tl.sum((same & ahead).to(tl.int64), 1)
+    kept, end = tl.load(kept_ptr + low, inside, 0), tl.load(kept_ptr + low + 1, inside, 0)
+    is_kept = inside & (kept + before < end)
+    tl.store(perm + kept + before, i.to(tl.int64), is_kept)
+    tl.store(batch + kept + before, low.to(tl.int64), is_kept)

@@ -1,0 +1,89 @@
+"""What is known of a graph, found by a GPU in one launch and read in one transfer."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lcpool.ops.plain import rows
+from lcpool.ops.survey import Survey
+
+__all__ = ["rows", "survey"]
+
+BLOCK = 256
+# Of so many graphs the sizes are found as well.
+GRAPHS = 1024
+FLAGS = 6
+
+
+def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:
+    """Look at edges and at the graph of each node. An edge that stands twice counts as disorder."""
+    found = torch.zeros(FLAGS + GRAPHS + 1, dtype=torch.int64, device=edge_index.device)
+    ptr = torch.empty(num_nodes + 1, dtype=torch.int64, device=edge_index.device)
+    count = edge_index.size(1)
+    graphs, step = (edge_index, 0) if batch is None else (batch, batch.stride(0))
+    look[(triton.cdiv(max(count, num_nodes + 1), BLOCK),)](
+        edge_index, graphs, ptr, found, count, num_nodes, 0 if batch is None else num_nodes,
+        *edge_index.stride(), step, count.bit_length(), BLOCK, GRAPHS,
+    )  # fmt: skip
+    on_host = found.cpu()
+    stray, disorder, one_way, unsorted, first, last = on_host[:FLAGS].tolist()
+    in_order, graph_ptr = not (stray or disorder), None
+    if batch is not None and not unsorted and first >= 0 and last < GRAPHS:
+        graph_ptr = on_host[FLAGS : FLAGS + last + 2], found[FLAGS : FLAGS + last + 2]
+    known = (not stray, in_order, in_order and not one_way, not unsorted)
+    return Survey(*known, first, last, ptr, graph_ptr)
+
+
+@triton.jit
+def look(
+    edges, batch, ptr, found, count, num_nodes, num_batch, second, step, batch_step, steps,
+    BLOCK: tl.constexpr, GRAPHS: tl.constexpr,
+):  # fmt: skip
+    """Each program: some edges, some nodes, and the beginnings of these nodes' rows."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside, flag = e < count, tl.zeros_like(e)
+    source, target = edge(edges, second, step, e, inside)
+    stray = (source < 0) | (source >= num_nodes) | (target < 0) | (target >= num_nodes)
+    tl.store(found + flag, 1, inside & stray)
+    last_source, last_target = edge(edges, second, step, e - 1, inside & (e > 0))
+    ordered = (e == 0) | (last_source < source)
+    ordered |= (last_source == source) & (last_target < target)
+    tl.store(found + flag + 1, 1, inside & ~ordered)
+
+    # Two binary searches in ordered edges: for the edge back, and for the first edge of row e.
+    low, high = tl.zeros_like(e), tl.zeros_like(e) + count
+    first, end = tl.zeros_like(e), tl.zeros_like(e) + count
+    for _ in range(steps):
+        middle, going = (low + high) // 2, inside & (low < high)
+        s, t = edge(edges, second, step, middle, going)
+        less = (s < target) | ((s == target) & (t < source))
+        low, high = tl.where(going & less, middle + 1, low), tl.where(going & ~less, middle, high)
+        middle, going = (first + end) // 2, (e <= num_nodes) & (first < end)
+        less = tl.load(edges + middle * step, going, 0) < e
+        first, end = tl.where(going & less, middle + 1, first), tl.where(going & ~less, middle, end)
+    s, t = edge(edges, second, step, low, inside & (low < count))
+    back = (low < count) & (s == target) & (t == source)
+    tl.store(found + flag + 2, 1, inside & ~back)
+    tl.store(ptr + e, first, e <= num_nodes)
+
+    is_node = e < num_batch
+    graph = tl.load(batch + e * batch_step, is_node, 0)
+    before = tl.load(batch + (e - 1) * batch_step, is_node & (e > 0), -1)
+    tl.store(found + flag + 3, 1, is_node & (before > graph))
+    tl.store(found + flag + 4, graph, is_node & (e == 0))
+    tl.store(found + flag + 5, graph, e == num_batch - 1)
+    # A node begins its own graph, and the empty ones before it, if the one before is of another.
+    for gap in range(0, tl.minimum(tl.max(tl.where(is_node, graph - before, 0)), GRAPHS)):
+        begun = graph - gap
+        begins = is_node & (begun > before) & (begun >= 0) & (begun < GRAPHS)
+        tl.store(found + 6 + begun, e, begins)
+    tl.store(found + 7 + graph, num_batch, (e == num_batch - 1) & (graph >= 0) & (graph < GRAPHS))
+
+
+@triton.jit
+def edge(edges, second, step, e, mask):
+    """Source and target of edges."""
+    return tl.load(edges + e * step, mask, 0), tl.load(edges + second + e * step, mask, 0)

@@ -1,0 +1,153 @@
+r"""The scores of LCSMP: as a composition of layers, and as one operator.
+
+.. math::
+    s = L_s(\mathrm{relu}(L_{fd}(D)) + \mathrm{relu}(L_x(X))), \qquad
+    D_i = \textstyle\sum_{k \in N(i)} \mathrm{relu}(L_d(x_i - x_k))
+
+Layer by layer these are some thirty operations, counted both ways, each of which reads and writes
+the features of all nodes, and is a launch on a GPU. The operator does what lies between the matrix
+products in two kernels each way, and X·W_d and X·W_x as one product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from lcpool.ops.edges import Edges
+from lcpool.ops.kernels import kernels
+from lcpool.ops.message import ROWS, both_ways, difference_sum
+from lcpool.ops.operator import operator
+from lcpool.ops.sizes import owners
+
+Layer = Callable[[Tensor], Tensor]
+
+
+def composed(
+    x: Tensor, edges: Edges, L_d: Layer, b_d: Layer, L_fd: Layer, L_x: Layer, L_s: Layer
+) -> Tensor:
+    """The scores by layers; L_d comes without its bias, which ``b_d`` adds: it counts once."""
+    y = L_d(x)
+    D = difference_sum(b_d(y), y, edges)
+    return L_s(L_fd(D).relu() + L_x(x).relu()).view(-1)
+
+
+def scores(x: Tensor, edges: Edges, parameters: list[Tensor]) -> Tensor:
+    """The scores by one operator.
+
+    Args:
+        x: node features, ``[num_nodes, channels]``, of the parameters' type.
+        edges: A.
+        parameters: W_d, b_d, W_fd, b_fd, W_x, b_x, w_s and b_s.
+    """
+    s: Tensor = lcsmp(x, *parameters, *both_ways(edges, x, *parameters))[0]
+    return s
+
+
+class LCSMPScores:
+    """The scores; and what their gradients need: W = [W_d; W_x], YG = XWᵀ, D and F = DW_fdᵀ."""
+
+    @staticmethod
+    def forward(
+        x: Tensor, W_d: Tensor, b_d: Tensor, W_fd: Tensor, b_fd: Tensor, W_x: Tensor, b_x: Tensor,
+        w_s: Tensor, b_s: Tensor, ptr: Tensor, node: Tensor, *out: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+        """Three products, a sum over neighbours, and the rest."""
+        kernel, W = kernels(x), torch.cat([W_d, W_x])
+        YG = x @ W.t()
+        D = kernel.shifted_difference_sum(YG, b_d, ptr, node)
+        F = D @ W_fd.t()
+        return kernel.combine(F, YG, b_fd, b_x, w_s.view(-1), b_s), W, YG, D, F
+
+    @staticmethod
+    def fake(x: Tensor, W_d: Tensor, *_: Tensor | None) -> tuple[Tensor, ...]:
+        """As wide as they are."""
+        width, channels = W_d.shape
+        YG, D, F = (x.new_empty(x.size(0), size) for size in (2 * width, width, width))
+        return x.new_empty(x.size(0)), W_d.new_empty(2 * width, channels), YG, D, F
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Keep everything; the gradient is of the scores alone."""
+        ctx.save_for_backward(*output[1:], *inputs)
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+        """Of x and of the parameters."""
+        if grad is None:
+            return (None,) * 13
+        inputs, rows = ctx.saved_tensors[4:13], ctx.saved_tensors[13:]
+        if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
+            found = _differentiable(grad, inputs, rows, ctx.needs_input_grad)
+        else:
+            x, _, b_d, W_fd, b_fd, _, b_x, w_s, _ = inputs
+            of_x, of_W, of_b_d, of_W_fd, sums = lcsmp_backward(
+                grad, *ctx.saved_tensors[:4], x, b_d, W_fd, b_fd, b_x, w_s, *rows
+            )
+            (of_W_d, of_W_x), width = of_W.chunk(2), b_d.numel()
+            of_b_fd, of_b_x, of_w_s, of_b_s = sums.split([width, width, width, 1])
+            found = [
+                of_x, of_W_d, of_b_d, of_W_fd, of_b_fd, of_W_x, of_b_x, of_w_s.view(1, -1), of_b_s
+            ]  # fmt: skip
+        return *found, None, None, None, None
+
+
+def _differentiable(
+    grad: Tensor, inputs: tuple[Tensor, ...], rows: tuple[Tensor, ...], wanted: tuple[bool, ...]
+) -> list[Tensor | None]:
+    """The gradients, from layers that have gradients again."""
+    x, W_d, b_d, W_fd, b_fd, W_x, b_x, w_s, b_s = inputs
+    ptr, node, out_ptr, out_node = rows
+    index = torch.stack([node, owners(ptr, node.numel())])
+    edges = Edges.of_rows(index, x.size(0), (out_ptr, out_node, ptr, node))
+    L_fd, L_x, L_s = (
+        partial(linear, weight=W, bias=b) for W, b in ((W_fd, b_fd), (W_x, b_x), (w_s, b_s))
+    )
+    s = composed(x, edges, partial(linear, weight=W_d), b_d.add, L_fd, L_x, L_s)
+    some = [value for value, want in zip(inputs, wanted, strict=False) if want]
+    found = iter(torch.autograd.grad(s, some, grad, create_graph=True))
+    return [next(found) if want else None for want in wanted[: len(inputs)]]
+
+
+class LCSMPBackward:
+    """The gradients of x, W, b_d, W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s]."""
+
+    @staticmethod
+    def forward(
+        grad: Tensor, W: Tensor, YG: Tensor, D: Tensor, F: Tensor, x: Tensor, b_d: Tensor,
+        W_fd: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, *rows: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+        """The products' gradients, and what flows between them."""
+        kernel, grad = kernels(x), grad.contiguous()
+        grad_F, grad_YG, sums = kernel.combine_backward(grad, F, YG, b_fd, b_x, w_s.view(-1))
+        of_b_d = kernel.shifted_difference_backward(grad_F @ W_fd, YG, b_d, *rows, grad_YG)
+        return grad_YG @ W, grad_YG.t() @ x, of_b_d, grad_F.t() @ D, sums
+
+    @staticmethod
+    def fake(
+        grad: Tensor, W: Tensor, YG: Tensor, D: Tensor, F: Tensor, x: Tensor, b_d: Tensor,
+        W_fd: Tensor, *_: Tensor,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """As what they are of."""
+        like = (value.new_empty(value.shape) for value in (x, W, b_d, W_fd))
+        return *like, b_d.new_empty(3 * b_d.numel() + 1)
+
+
+lcsmp = operator(
+    "lcsmp(Tensor x, Tensor W_d, Tensor b_d, Tensor W_fd, Tensor b_fd, Tensor W_x, Tensor b_x, "
+    f"Tensor w_s, Tensor b_s, {ROWS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    LCSMPScores,
+)
+lcsmp_backward = operator(
+    "lcsmp_backward(Tensor grad, Tensor W, Tensor YG, Tensor D, Tensor F, Tensor x, Tensor b_d, "
+    f"Tensor W_fd, Tensor b_fd, Tensor b_x, Tensor w_s, {ROWS}) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    LCSMPBackward,
+)

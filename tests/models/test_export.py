@@ -1,0 +1,48 @@
+"""A trained network leaves Python's hands by ``torch.export``."""
+
+import pytest
+import torch
+from torch import nn
+
+from lcpool.data import GraphBatch, builtin
+from lcpool.models import Architecture, Backbone
+from lcpool.ops.graph import Graph
+
+GRAPHS = builtin(num_graphs=20)
+
+
+class Classifier(nn.Module):
+    """A backbone that takes tensors."""
+
+    def __init__(self, backbone):
+        super().__init__()
+        self.backbone = backbone
+
+    def forward(self, x, edge_index, batch):
+        return self.backbone(GraphBatch(Graph.of(x, edge_index, batch=batch), None, batch)).logits
+
+
+def tensors(*index):
+    batch = GRAPHS.batch(torch.tensor(index))
+    return batch.x, batch.edge_index, batch.batch
+
+
+@pytest.mark.parametrize(
+    ("pool", "conv", "strict"), [("lcpool", "gcn", False), ("lcpool*", "graphconv", True)]
+)
+def test_an_exported_backbone_scores_other_graphs_as_before(pool, conv, strict):
+    torch.manual_seed(0)
+    architecture = Architecture(hidden=8, pool=pool, conv=conv, poolings=2)
+    model = Classifier(Backbone.of(GRAPHS, architecture)).eval()
+    nodes, edges = torch.export.Dim("nodes"), torch.export.Dim("edges")
+    shapes = ({0: nodes}, {1: edges}, {0: nodes})
+    with torch.no_grad():
+        program = torch.export.export(
+            model, tensors(0, 1, 2, 3), dynamic_shapes=shapes, strict=strict
+        )
+        for index in ((4, 5, 6, 7, 8, 9, 10), (11,), (12, 12, 13)):
+            given = tensors(*index)
+            assert torch.equal(program.module()(*given), model(*given))
+        x, edge_index, batch = tensors(4, 5)
+        with pytest.raises(ValueError, match="'edge_index' spans"):
+            program.module()(x, edge_index + 1, batch)

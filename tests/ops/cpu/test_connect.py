@@ -1,0 +1,102 @@
+import pytest
+import torch
+from graphs import Example, graphs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcpool import cluster_connect
+from lcpool.ops.assignment import clusters
+from lcpool.ops.checks import Checks
+from lcpool.ops.connect import connect_by_joins
+
+bits = pytest.importorskip("lcpool.ops.cpu.bits")
+cpu = pytest.importorskip("lcpool.ops.cpu.connect")
+
+
+def by_joins(edge_index, perm, num_nodes, self_loops=True):
+    S = clusters(edge_index, perm, num_nodes)
+    return connect_by_joins(edge_index, None, S, self_loops, 10**9, Checks())[0]
+
+
+def by_search(edge_index, perm, num_nodes, self_loops=True):
+    graph = cpu.prepare(*edge_index.numpy(), perm.numpy(), num_nodes)
+    return torch.from_numpy(cpu.search(graph, self_loops, 10**9)[0])
+
+
+def by_bits(edge_index, perm, num_nodes, self_loops=True):
+    return bits.connect_small(*edge_index.numpy(), perm.numpy(), num_nodes, self_loops, 10**9)
+
+
+def random_graphs(sizes, degree, seed=0):
+    """A batch in which an edge leads anywhere in its graph, and half of the nodes kept."""
+    generator = torch.Generator().manual_seed(seed)
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(start + torch.randint(0, size, (2, size * degree), generator=generator))
+        start += size
+    perm = torch.randperm(start, generator=generator)[: start // 2]
+    return torch.cat(parts, dim=1), perm, start
+
+
+@given(graphs(), st.booleans())
+def test_bits_and_search_and_joins_agree(example: Example, self_loops):
+    case = (example.edge_index, example.perm(), example.num_nodes, self_loops)
+    expected = by_joins(*case)
+    assert torch.equal(by_search(*case), expected)
+    assert torch.equal(torch.from_numpy(by_bits(*case)), expected)
+
+
+@pytest.mark.parametrize("self_loops", [True, False])
+@pytest.mark.parametrize("sizes", [(70, 1, 200, 3), (1500,)])
+def test_rows_of_several_words(sizes, self_loops):
+    edge_index, perm, n = random_graphs(sizes, degree=2)
+    found = by_bits(edge_index, perm, n, self_loops)
+    assert torch.equal(torch.from_numpy(found), by_joins(edge_index, perm, n, self_loops))
+
+
+def test_a_search_through_more_words_than_one_word_has_bits():
+    """10 000 kept nodes are 157 words, which three words tell apart."""
+    edge_index, perm, n = random_graphs((20_000,), degree=1)
+    assert by_bits(edge_index, perm, n) is None
+    found = cluster_connect(edge_index, perm, n)
+    assert torch.equal(found, by_joins(edge_index, perm, n))
+
+
+def test_edges_that_do_not_stand_by_graph():
+    """They make of the graphs one block; a large one is searched."""
+    edge_index, perm, n = random_graphs((30, 40, 50), degree=2)
+    mixed = edge_index[:, torch.randperm(edge_index.size(1))].contiguous()
+    assert len(bits.find_blocks(*edge_index.numpy(), n)[1]) > 3
+    assert bits.find_blocks(*mixed.numpy(), n)[1].tolist() == [0, n]
+    assert torch.equal(torch.from_numpy(by_bits(mixed, perm, n)), by_joins(edge_index, perm, n))
+
+
+def test_an_edge_between_two_graphs_joins_them():
+    edge_index, perm, n = random_graphs((30, 40), degree=1)
+    edge_index = torch.cat([edge_index, torch.tensor([[5], [60]])], dim=1)
+    found = torch.from_numpy(by_bits(edge_index, perm, n))
+    assert torch.equal(found, by_joins(edge_index, perm, n))
+
+
+@pytest.mark.parametrize("sizes", [(50,) * 9, (1000,)])
+@pytest.mark.parametrize("path", [by_bits, by_search])
+def test_threads_do_not_change_the_result(sizes, path, monkeypatch):
+    case = random_graphs(sizes, degree=2)
+    alone = torch.as_tensor(path(*case))
+    monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
+    monkeypatch.setattr(bits, "LEAST", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    assert torch.equal(torch.as_tensor(path(*case)), alone)
+
+
+def test_rows_can_be_found_apart():
+    edge_index, perm, n = random_graphs((300,), degree=3)
+    graph = cpu.prepare(*edge_index.numpy(), perm.numpy(), n)
+    most = cpu.most_edges(graph)
+    rows = [cpu.find_rows(*cut, graph, True, most) for cut in ((20, 60), (60, 61))]
+    found, _ = cpu.stack_rows(20, rows)
+    whole = by_joins(edge_index, perm, n)
+    assert torch.equal(torch.from_numpy(found), whole[:, (whole[0] >= 20) & (whole[0] < 61)])
+    lengths = torch.from_numpy(cpu.find_rows(0, perm.numel(), graph, True, None)[0])
+    assert torch.equal(lengths, whole[0].bincount(minlength=perm.numel()))
+    assert (lengths <= torch.from_numpy(most)).all()

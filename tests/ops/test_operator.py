@@ -1,0 +1,110 @@
+"""Every kernel is an operator that torch knows, and says the truth about itself."""
+
+import pytest
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.library import opcheck
+
+from lcpool.ops import connect, gate, lcsmp, message, segment, topk  # noqa: F401 - they define operators
+from lcpool.ops.edges import Edges
+from lcpool.ops.kernels import cpu_kernels
+from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
+
+EDGES = Edges(torch.tensor([[0, 1, 1, 2, 2, 3, 3], [1, 0, 2, 1, 3, 2, 3]]), 4)
+ROWS = (EDGES.into.ptr, EDGES.into.node, EDGES.out.ptr, EDGES.out.node)
+PTR = torch.tensor([0, 3, 3, 4])
+COUNTS, KEPT = torch.tensor([3, 1]), torch.tensor([2, 1])
+
+
+def features(*shape, grad=True):
+    generator = torch.Generator().manual_seed(len(shape))
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_(grad)
+
+
+def samples():
+    """Arguments of each operator by its name."""
+    x, z = features(4, 3), features(4, 3).detach().flip(0).requires_grad_()
+    roots, plain = torch.rand(4, dtype=torch.float64), x.detach()
+    h, out = torch.rand(4, dtype=torch.float64), torch.rand(3, 6, dtype=torch.float64)
+    batch, perm = torch.tensor([0, 0, 0, 1]), torch.tensor([2, 0, 3])
+    yield "aggregate", (x, *ROWS, None)
+    yield "aggregate", (x, *ROWS, roots)
+    yield "gcn_roots", ROWS[:2]
+    yield "difference_sum", (z, x, *ROWS)
+    yield "difference_sum_backward", (plain, z.detach(), plain, *ROWS)
+    yield "softmax", (features(4), PTR)
+    yield "softmax_backward", (h, h, PTR)
+    yield "readout", (x, PTR)
+    yield "readout_backward", (out, plain, PTR, out, torch.ones(3, 3, dtype=torch.int32))
+    yield "keep_counts", (0.5, COUNTS)
+    yield "keep_counts", (2, COUNTS)
+    yield "total", (KEPT,)
+    yield "begins", (KEPT,)
+    yield "topk", (h, COUNTS, torch.tensor([0, 3, 4]), torch.tensor([0, 2, 3]), 3)
+    yield "gate", (x, features(4), perm)
+    yield "gate_backward", (plain[:3], None, plain, h, perm)
+    yield "gate_backward", (plain[:3], h[:3], plain, h, perm)
+    yield "sorted_rows", (EDGES.index[1], EDGES.index[0], 4)
+    parameters = [
+        features(*shape) for shape in ((2, 3), (2,), (2, 2), (2,), (2, 3), (2,), (1, 2), (1,))
+    ]
+    yield "lcsmp", (x, *parameters, *ROWS)
+    _, b_d, W_fd, b_fd, _, b_x, w_s, _ = (parameter.detach() for parameter in parameters)
+    kept = [torch.rand(*shape, dtype=torch.float64) for shape in ((4, 3), (4, 4), (4, 2), (4, 2))]
+    yield "lcsmp_backward", (h, *kept, plain, b_d, W_fd, b_fd, b_x, w_s, *ROWS)
+    yield "connect_clusters", (EDGES.index, [], 4, perm, batch, COUNTS, KEPT, True, 100)
+    yield "connect_clusters", (EDGES.index, EDGES.rows(), 4, perm, batch, COUNTS, KEPT, False, 9)
+    entries = (EDGES.index, torch.tensor([0, 1, 2, 3]), torch.tensor([0, 0, 1, 1]))
+    yield "connect_assignment", (*entries, features(7), features(4), 4, 2, True, 100)
+    found = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]])
+    weights = (torch.rand(7, dtype=torch.float64), h, 4, 2)
+    yield "connect_assignment_backward", (h, found, *entries, *weights)
+    yield "in_range", (EDGES.index, 4, "edge_index", "node")
+    yield "graph_count", (batch,)
+    yield "require", (perm, torch.tensor(True), "never")
+
+
+cpu_kernels()  # They define operators, too.
+SAMPLES = list(samples())
+
+
+def test_every_operator_is_checked():
+    names = {name for name in torch._C._dispatch_get_all_op_names() if name.startswith("lcpool::")}
+    assert names == {f"lcpool::{name}" for name, _ in SAMPLES}
+
+
+@pytest.mark.parametrize(("name", "arguments"), SAMPLES, ids=[name for name, _ in SAMPLES])
+def test_operators_keep_their_promises(name, arguments):
+    """The schema, the shapes, the registration of the gradient, and compiling with its gradient."""
+    opcheck(getattr(torch.ops.lcpool, name).default, arguments)
+
+
+SUMS = {
+    "neighbour_sum": (neighbour_sum, 1),
+    "gcn_sum": (gcn_sum, 1),
+    "difference_sum": (difference_sum, 2),
+}
+
+
+@pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize("name", SUMS)
+def test_gradients_of_sums(name):
+    function, count = SUMS[name]
+    inputs = [features(4, 1) + i for i in range(count)]
+    assert torch.autograd.gradcheck(lambda *x: function(*x, EDGES), inputs)
+
+
+@pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [(segment.softmax, (4,)), (lambda *inputs: segment.mean_and_max(*inputs)[0], (4, 1))],
+)
+def test_gradients_over_graphs(function, shape):
+    assert torch.autograd.gradcheck(lambda x: function(x, PTR), (features(*shape),))
+
+
+def test_fake_tensors_are_not_computed_with():
+    """Outside of a compiler, too: planning memory, say."""
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        x = mode.from_tensor(torch.randn(4, 3))
+        assert gcn_sum(x, EDGES).shape == (4, 3)

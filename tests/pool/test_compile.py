@@ -1,0 +1,77 @@
+"""Poolings under ``torch.compile``; ``aot_eager`` traces both ways and needs no compiler."""
+
+import pytest
+import torch
+from operators import make
+
+BATCHES = ["one graph", "batch", "batch_size"]
+
+
+@pytest.fixture(autouse=True)
+def once():
+    """Whatever needs a second compilation raises."""
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        yield
+    torch._dynamo.reset()
+
+
+def compiled(pool):
+    return torch.compile(pool, fullgraph=True, dynamic=True, backend="aot_eager")
+
+
+def graphs(seed, sizes, given="batch_size"):
+    """Arguments of a pooling: features, edges, and what is said of the batch."""
+    generator = torch.Generator().manual_seed(seed)
+    batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    total = batch.numel()
+    edges = torch.randint(0, total, (2, 4 * total), generator=generator)
+    edges = edges[:, batch[edges[0]] == batch[edges[1]]]
+    x = torch.randn(total, 8, generator=generator, dtype=torch.float64, requires_grad=True)
+    options = {"batch": batch, "batch_size": len(sizes)}
+    return (x, edges), dict(list(options.items())[: BATCHES.index(given)])
+
+
+def results(pool, arguments, options):
+    out = pool(*arguments, **options)
+    grads = torch.autograd.grad(out.x.square().sum(), [arguments[0], *pool.parameters()])
+    return [*(item for item in out if item is not None), out.lift(), *grads]
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [*(("lcpool", given) for given in BATCHES), ("lcpool*", "batch"), ("topk", "one graph"),
+     ("sag", "batch"), ("diff", "batch_size")],
+)  # fmt: skip
+def test_compiles_once_for_graphs_of_all_sizes(name, given):
+    pool = make(name)
+    fast = compiled(pool)
+    for seed, sizes in enumerate([(7, 5, 9), (12, 3), (4, 8, 6, 11)]):
+        arguments, options = graphs(seed, sizes, given)
+        ours, eager = (results(p, arguments, options) for p in (fast, pool))
+        assert all(torch.equal(a, b) for a, b in zip(ours, eager, strict=True))
+
+
+@pytest.mark.parametrize("backend", ["torch"], indirect=True)
+def test_compiles_without_kernels(backend):
+    pool = make("lcpool")
+    arguments, options = graphs(0, (7, 5, 9))
+    ours, eager = (results(p, arguments, options) for p in (compiled(pool), pool))
+    assert all(torch.equal(a, b) for a, b in zip(ours, eager, strict=True))
+
+
+def test_bad_input_raises_when_compiled_too():
+    pool = compiled(make("lcpool", max_edges=99))
+    (x, edges), options = graphs(0, (7, 5, 9), "batch")
+    x, batch = x.detach(), options["batch"]
+    assert pool(x, edges, batch=batch).x.isfinite().all()
+    with pytest.raises(ValueError, match=r"'edge_index' spans \[1, 21\], but 21 nodes"):
+        pool(x, edges + 1, batch=batch)
+    with pytest.raises(ValueError, match="graphs count from 0"):
+        pool(x, edges, batch=batch - 1)
+    with pytest.raises(ValueError, match="the scores contain NaN"):
+        pool(x * torch.nan, edges, batch=batch)
+    complete = torch.cartesian_prod(torch.arange(21), torch.arange(21)).t().contiguous()
+    with pytest.raises(ValueError, match="121 edges, more than max_edges=99"):
+        pool(x, complete, batch=batch * 0)
+    assert pool(x, edges, batch=batch).x.isfinite().all()
