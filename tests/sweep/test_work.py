@@ -58,12 +58,19 @@ def test_what_a_job_says():
     assert sum(row["seconds"] for row in finished.rows) > 0
 
 
-def test_out_of_memory_is_tried_again_with_half_the_stack(monkeypatch, tmp_path):
+NO_ROOM = (
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+)
+
+
+@pytest.mark.parametrize("error", NO_ROOM)
+def test_out_of_memory_is_tried_again_with_half_the_stack(error, monkeypatch, tmp_path):
     epoch = Trainer.train_epoch
 
     def cramped(self):
         if len(self.active) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise error
         epoch(self)
 
     monkeypatch.setattr(Trainer, "train_epoch", cramped)
@@ -162,6 +169,7 @@ def test_the_commit_of_a_repository_around_an_installation_is_not_ours(monkeypat
         (RuntimeError("CUDA error: an illegal instruction was encountered"), True),
         (RuntimeError("CUBLAS_STATUS_EXECUTION_FAILED when calling"), True),
         (torch.OutOfMemoryError("CUDA out of memory. CUDA error"), False),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), False),
         (RuntimeError("shapes cannot be multiplied"), False),
         (ValueError("CUDA error"), False),
     ],

@@ -73,8 +73,8 @@ def work(
         stack = StackInTraining(graphs, part, task)
         try:
             whole = yield from stack.train(asked_to_stop)
-        except torch.OutOfMemoryError:
-            if len(part) == 1:
+        except RuntimeError as error:
+            if len(part) == 1 or not is_out_of_memory(error):
                 raise
             size = math.ceil(len(part) / 2)
             stack.checkpoint.remove()
@@ -138,7 +138,7 @@ class StackInTraining:
         try:
             self.checkpoint.save(trainer.state, now)
         except (OSError, RuntimeError) as error:  # torch's own writer raises RuntimeError
-            if isinstance(error, torch.OutOfMemoryError) or is_fault(error):
+            if is_out_of_memory(error) or is_fault(error):
                 raise
             yield Noted(f"no checkpoint can be written to {self.checkpoint.path}: {error}")
 
@@ -224,10 +224,18 @@ def free_memory(device: torch.device) -> None:
 
 def is_fault(error: BaseException | None) -> bool:
     """Whether the GPU has faulted: nothing can be computed in this process any more."""
-    if isinstance(error, torch.OutOfMemoryError) or not isinstance(error, RuntimeError):
+    if is_out_of_memory(error) or not isinstance(error, RuntimeError):
         return False
     text = str(error)
     return any(sign in text for sign in ("CUDA error", "CUDA driver error", "CUBLAS_STATUS"))
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether a GPU had no room: torch's own words for it, or those of what torch calls."""
+    signs = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
+    )
 
 
 def _progress(trainer: Trainer, pace: float) -> Progress:
