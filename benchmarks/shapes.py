@@ -103,3 +103,20 @@ def draw_edges(n: int, shape: Shape, rng: np.random.Generator) -> np.ndarray:
     low, high = np.divmod(pairs, n)
     edges = np.stack([np.concatenate([low, high]), np.concatenate([high, low])])
     return edges[:, np.lexsort(edges[::-1])]
+
+
+def draw_scale_free(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
+    """The edges of a Barabási–Albert graph, in both directions, sorted: a node brings m of them.
+
+    An end of an earlier edge, drawn at random, is a node drawn by its degree. So edge e is from
+    node e // m to a drawn end: an even number 2d is the node that brought edge d, an odd one the
+    node that edge d leads to, which was drawn in turn. Pairs that are drawn twice count once.
+    """
+    low = np.repeat(np.arange(n), m)
+    drawn = rng.integers(0, 2 * np.arange(low.size) + 1)
+    while (odd := drawn % 2 == 1).any():
+        drawn[odd] = drawn[drawn[odd] // 2]
+    pairs = np.stack([low, low[drawn // 2]])
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    keys = np.unique(np.concatenate([pairs[0] * n + pairs[1], pairs[1] * n + pairs[0]]))
+    return np.stack(np.divmod(keys, n))

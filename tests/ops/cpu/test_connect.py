@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from graphs import Example, graphs
@@ -100,3 +101,9 @@ def test_rows_can_be_found_apart():
     lengths = torch.from_numpy(cpu.find_rows(0, perm.numel(), graph, True, None)[0])
     assert torch.equal(lengths, whole[0].bincount(minlength=perm.numel()))
     assert (lengths <= torch.from_numpy(most)).all()
+
+
+def test_more_edges_than_32_bits_count_are_refused():
+    many = np.broadcast_to(np.int64(0), 2**32)  # one number, read again and again
+    with pytest.raises(ValueError, match="2³² edges or more"):
+        cpu.prepare(many, many, np.zeros(1, np.int64), 1)

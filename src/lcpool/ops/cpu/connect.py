@@ -25,6 +25,7 @@ from lcpool.ops.topk import KeepPlan
 EDGES_PER_THREAD = 8192
 # Rows of hubs stand together where nodes are kept by their degree: each thread takes some of all.
 SHARE = 8
+TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: take it in parts."
 
 
 def connect_clusters(
@@ -115,12 +116,14 @@ def prepare(source, target, kept, num_nodes):
 
     Row m of S' lists the kept nodes that m contributes to: itself and the targets of its edges.
     """
+    if source.size + kept.size >= 2**32:
+        raise ValueError(TOO_MANY)
     new_id = np.full(num_nodes, -1, np.int32)
     for i in range(kept.size):
         new_id[kept[i]] = i
-    out_ptr = np.zeros(num_nodes + 2, np.int64)
-    into_ptr = np.zeros(kept.size + 2, np.int64)
-    onto_ptr = np.zeros(num_nodes + 2, np.int64)
+    out_ptr = np.zeros(num_nodes + 2, np.uint32)
+    into_ptr = np.zeros(kept.size + 2, np.uint32)
+    onto_ptr = np.zeros(num_nodes + 2, np.uint32)
     for e in range(source.size):
         out_ptr[source[e] + 2] += 1
         i = new_id[target[e]]
@@ -198,6 +201,8 @@ def search_rows(start, stop, graph, self_loops, found, values, weight):
         num_reached = 0
         for c in range(into_ptr[p], into_ptr[p + 1]):
             n = into[c]
+            if values is not None:
+                s_np = v[c]
             for e in range(out_ptr[n], out_ptr[n + 1]):
                 m = out[e]
                 word, bit = m >> 6, 1 << (m & 63)
@@ -206,11 +211,14 @@ def search_rows(start, stop, graph, self_loops, found, values, weight):
                     reached[num_reached] = m
                     num_reached += 1
                 if values is not None:
-                    half[m] += v[c] * a[e]
+                    half[m] += s_np * a[e]
         # A'(p, :): the kept nodes to whose clusters these belong.
         for r in range(num_reached):
             m = reached[r]
             seen[m >> 6] = 0
+            if values is not None:
+                t = half[m]
+                half[m] = 0
             for e in range(onto_ptr[m], onto_ptr[m + 1]):
                 q = onto[e]
                 word = q >> 6
@@ -218,18 +226,18 @@ def search_rows(start, stop, graph, self_loops, found, values, weight):
                     words[word >> 6] |= 1 << (word & 63)
                 hit[word] |= 1 << (q & 63)
                 if values is not None:
-                    total[q] += half[m] * s[e]
-            if values is not None:
-                half[m] = 0
+                    total[q] += t * s[e]
         if not self_loops:
             hit[p >> 6] &= ~(1 << (p & 63))
             if values is not None:
                 total[p] = 0
         before = count
         for i in range(words.size):
-            while words[i] != 0:
-                word = 64 * i + trailing_zeros(words[i])
-                words[i] &= words[i] - 1
+            left = words[i]
+            words[i] = 0
+            while left != 0:
+                word = 64 * i + trailing_zeros(left)
+                left &= left - 1
                 bits = hit[word]
                 hit[word] = 0
                 while bits != 0:

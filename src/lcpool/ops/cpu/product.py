@@ -1,13 +1,13 @@
 """S'ᵀAS' with its weights and their gradients on a CPU, row by row.
 
-The pattern comes from the search of :mod:`lcpool.ops.cpu.connect`. Its numbers are summed in dense
-rows, one of S'ᵀA and one of A', that each thread keeps for itself: no product is stored, and the
-order of the sums is that of the entries, so that the same input gives the same bits.
+Forward is the search of :mod:`lcpool.ops.cpu.connect` with numbers. On the way back each row of A'
+is walked again. Numbers are summed in dense rows, one of S'ᵀA and one of A', that each thread keeps
+for itself: no product is stored, and sums are made in the order of the entries, so that the same
+input gives the same bits, with the same number of threads.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from lcpool.ops.assignment import Assignment
 from lcpool.ops.checks import Checks
 from lcpool.ops.connect import connect_by_joins
 from lcpool.ops.cpu.compiled import compiled, in_parts
-from lcpool.ops.cpu.connect import EDGES_PER_THREAD, search
+from lcpool.ops.cpu.connect import EDGES_PER_THREAD, TOO_MANY, search
 from lcpool.ops.operator import operator
 from lcpool.ops.precision import wide
 from lcpool.ops.sizes import row_pointers
@@ -38,7 +38,7 @@ def connect_assignment(
     return edges, weight.to(dtype)
 
 
-class Multiply:
+class ConnectAssignment:
     """The weights of S'ᵀAS' and its edges."""
 
     @staticmethod
@@ -53,22 +53,21 @@ class Multiply:
         self_loops: bool,
         max_edges: int,
     ) -> tuple[Tensor, Tensor]:
-        """By a search that adds up on its way."""
-        inputs = (edge_index, node, cluster, edge_weight.detach(), value.detach())
-        product = Product.of(*inputs, num_nodes, num_clusters)
-        edges, weight = search(product.graph, self_loops, max_edges, product.values)
+        """Both in one search."""
+        graph, values = by_rows(
+            edge_index, node, cluster, edge_weight, value, num_nodes, num_clusters
+        )
+        edges, weight = search(graph, self_loops, max_edges, values)
         return torch.from_numpy(weight), torch.from_numpy(edges)
 
     @staticmethod
-    def fake(
-        edge_index: Tensor, node: Tensor, cluster: Tensor, edge_weight: Tensor, *_: Any
-    ) -> Any:
+    def fake(edge_index: Tensor, _: Tensor, __: Tensor, edge_weight: Tensor, *___: Any) -> Any:
         """As many edges as will be found."""
         size = torch.library.get_ctx().new_dynamic_size()
         return edge_weight.new_empty(size), edge_index.new_empty(2, size)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         """Only what came in and went out is kept for the gradient."""
         _, edges = output
         ctx.mark_non_differentiable(edges)
@@ -77,22 +76,16 @@ class Multiply:
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        """Of ``edge_weight`` and ``value``; by joins where their own gradients are asked for."""
+        """All gradients by a kernel; by joins where theirs are asked for in turn."""
         edges, *inputs = ctx.saved_tensors
         if torch.is_grad_enabled():
-            edge_index, node, cluster, edge_weight, value = inputs
-            S, (loops, most) = Assignment(node, cluster, value, *ctx.sizes), ctx.options
-            _, weight = connect_by_joins(edge_index, edge_weight, S, loops, most, Checks())
-            assert weight is not None
-            wanted = [v for v in (edge_weight, value) if v.requires_grad]
-            found = iter(torch.autograd.grad(weight, wanted, grad, create_graph=True))
-            grads = [next(found) if v.requires_grad else None for v in (edge_weight, value)]
+            grads = gradients_by_joins(grad, inputs, ctx.sizes, ctx.options)
         else:
             grads = [*multiply_backward(grad.contiguous(), edges, *inputs, *ctx.sizes)]
         return None, None, None, *grads, None, None, None, None
 
 
-class MultiplyBackward:
+class Gradients:
     """The gradients of the weights of A and of the entries of S'."""
 
     @staticmethod
@@ -107,9 +100,17 @@ class MultiplyBackward:
         num_nodes: int,
         num_clusters: int,
     ) -> tuple[Tensor, Tensor]:
-        """Gathered along the same search."""
-        inputs = (edge_index, node, cluster, edge_weight.detach(), value.detach())
-        return Product.of(*inputs, num_nodes, num_clusters).gradients(edges, grad)
+        """The gradients of the weights of A and of the entries of S'."""
+        graph, values = by_rows(
+            edge_index, node, cluster, edge_weight, value, num_nodes, num_clusters
+        )
+        rows = (row_pointers(edges[0], num_clusters).numpy(), edges[1].numpy())
+        part = partial(spread_rows, graph=graph, values=values, rows=rows, grad=grad.numpy())
+        parts = in_parts(part, num_clusters, grad.numel(), EDGES_PER_THREAD)
+        a, left, right = (sum(grads[1:], start=grads[0]) for grads in zip(*parts, strict=True))
+        source, n, c = (t.contiguous().numpy() for t in (edge_index[0], node, cluster))
+        value_grad = from_rows(c, graph[2], left) + from_rows(n, graph[4], right)
+        return torch.from_numpy(from_rows(source, graph[0], a)), torch.from_numpy(value_grad)
 
     @staticmethod
     def fake(
@@ -120,10 +121,23 @@ class MultiplyBackward:
         cluster: Tensor,
         edge_weight: Tensor,
         value: Tensor,
-        *_: Any,
+        *_: int,
     ) -> tuple[Tensor, Tensor]:
         """As these."""
-        return torch.empty_like(edge_weight), torch.empty_like(value)
+        return edge_weight.new_empty(edge_weight.shape), value.new_empty(value.shape)
+
+
+def gradients_by_joins(
+    grad: Tensor, inputs: list[Tensor], sizes: tuple[int, int], options: tuple[bool, int]
+) -> list[Tensor | None]:
+    """Gradients that have gradients, as far as they are wanted."""
+    edge_index, node, cluster, edge_weight, value = inputs
+    S = Assignment(node, cluster, value, *sizes)
+    _, weight = connect_by_joins(edge_index, edge_weight, S, *options, Checks())
+    assert weight is not None
+    wanted = [v for v in (edge_weight, value) if v.requires_grad]
+    found = iter(torch.autograd.grad(weight, wanted, grad, create_graph=True))
+    return [next(found) if v.requires_grad else None for v in (edge_weight, value)]
 
 
 ENTRIES = "Tensor edge_index, Tensor node, Tensor cluster, Tensor edge_weight, Tensor value"
@@ -131,82 +145,60 @@ SIZES = "SymInt num_nodes, SymInt num_clusters"
 multiply = operator(
     f"connect_assignment({ENTRIES}, {SIZES}, bool self_loops, SymInt max_edges) "
     "-> (Tensor, Tensor)",
-    Multiply,
+    ConnectAssignment,
 )
 multiply_backward = operator(
     f"connect_assignment_backward(Tensor grad, Tensor edges, {ENTRIES}, {SIZES}) "
     "-> (Tensor, Tensor)",
-    MultiplyBackward,
+    Gradients,
 )
 
 
-@dataclass(frozen=True)
-class Product:
-    """A, S'ᵀ and S' by rows.
-
-    Attributes:
-        graph: the pattern of each: where its rows begin, and their columns.
-        orders: where the entries of each stood before.
-        values: the entries of each.
-    """
-
-    graph: tuple[Any, ...]
-    orders: tuple[Any, ...]
-    values: tuple[Any, ...]
-
-    @classmethod
-    def of(
-        cls,
-        edge_index: Tensor,
-        node: Tensor,
-        cluster: Tensor,
-        edge_weight: Tensor,
-        value: Tensor,
-        num_nodes: int,
-        num_clusters: int,
-    ) -> Product:
-        """Sort the entries by row; within a row they keep their order."""
-        (source, target), n, c = (t.numpy() for t in (edge_index, node, cluster))
-        A = by_rows(source, target, num_nodes)
-        St, S = by_rows(c, n, num_clusters), by_rows(n, c, num_nodes)
-        a, s = edge_weight.detach().numpy(), value.detach().numpy()
-        return cls((*A[:2], *St[:2], *S[:2]), (A[2], St[2], S[2]), (a[A[2]], s[St[2]], s[S[2]]))
-
-    def gradients(self, edges: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradients of the entries of A and of S', from those of A'."""
-        rows = self._rows(edges)
-        part = partial(
-            spread_rows, graph=self.graph, values=self.values, rows=rows, grad=grad.numpy()
-        )
-        parts = in_parts(part, len(rows[0]) - 1, edges.size(1), EDGES_PER_THREAD)
-        a, left, right = (sum(grads[1:], start=grads[0]) for grads in zip(*parts, strict=True))
-        grad_a, grad_s = np.empty_like(a), np.empty_like(left)
-        grad_a[self.orders[0]] = a
-        grad_s[self.orders[1]] = left
-        grad_s[self.orders[2]] += right
-        return torch.from_numpy(grad_a), torch.from_numpy(grad_s)
-
-    def _rows(self, edges: Tensor) -> tuple[Any, Any]:
-        """Where the rows of A' begin, and their columns."""
-        row, col = edges
-        return row_pointers(row, len(self.graph[2]) - 1).numpy(), col.numpy()
+def by_rows(
+    edge_index: Tensor,
+    node: Tensor,
+    cluster: Tensor,
+    edge_weight: Tensor,
+    value: Tensor,
+    num_nodes: int,
+    num_clusters: int,
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """A, S'ᵀ and S' by rows: where rows begin and their columns, of each; the entries of each."""
+    (source, target), n, c, a, s = (
+        t.detach().contiguous().numpy() for t in (edge_index, node, cluster, edge_weight, value)
+    )
+    A = to_rows(source, target, a, num_nodes)
+    St, S = to_rows(c, n, s, num_clusters), to_rows(n, c, s, num_nodes)
+    return (*A[:2], *St[:2], *S[:2]), (A[2], St[2], S[2])
 
 
 @compiled
-def by_rows(row, col, num_rows):
-    """Where each row begins, its columns, and where they stood before."""
-    ptr = np.zeros(num_rows + 2, np.int64)
+def to_rows(row, col, value, num_rows):
+    """Where each row begins, its columns and its entries, in the order that they had."""
+    if row.size >= 2**32:
+        raise ValueError(TOO_MANY)
+    ptr = np.zeros(num_rows + 2, np.uint32)
     for e in range(row.size):
         ptr[row[e] + 2] += 1
     # Cumulated one place late: filling row r advances ptr[r + 1] from its start to its end.
     for r in range(2, num_rows + 2):
         ptr[r] += ptr[r - 1]
-    cols, order = np.empty(row.size, np.uint32), np.empty(row.size, np.int64)
+    cols, values = np.empty(row.size, np.uint32), np.empty_like(value)
     for e in range(row.size):
         at = ptr[row[e] + 1]
         ptr[row[e] + 1] += 1
-        cols[at], order[at] = col[e], e
-    return ptr[:-1], cols, order
+        cols[at], values[at] = col[e], value[e]
+    return ptr[:-1], cols, values
+
+
+@compiled
+def from_rows(row, ptr, values):
+    """The entries in the order that they had before :func:`to_rows`."""
+    at, value = ptr.copy(), np.empty_like(values)
+    for e in range(row.size):
+        value[e] = values[at[row[e]]]
+        at[row[e]] += 1
+    return value
 
 
 @compiled
@@ -216,7 +208,7 @@ def reach(p, graph, values, half, seen, reached):
     a, v, _ = values
     count = 0
     for c in range(into_ptr[p], into_ptr[p + 1]):
-        n = into[c]
+        n, s_np = into[c], v[c]
         for e in range(out_ptr[n], out_ptr[n + 1]):
             m = out[e]
             if seen[m] != p:
@@ -224,7 +216,7 @@ def reach(p, graph, values, half, seen, reached):
                 half[m] = 0
                 reached[count] = m
                 count += 1
-            half[m] += v[c] * a[e]
+            half[m] += s_np * a[e]
     return count
 
 
@@ -241,21 +233,25 @@ def spread_rows(start, stop, graph, values, rows, grad):
     half, h = np.empty(out_ptr.size - 1, s.dtype), np.empty(out_ptr.size - 1, s.dtype)
     seen = np.full(out_ptr.size - 1, -1, np.int32)
     reached = np.empty(out_ptr.size - 1, np.uint32)
-    g = np.zeros(into_ptr.size - 1, s.dtype)
+    g, zero = np.zeros(into_ptr.size - 1, s.dtype), s.dtype.type(0)
     for p in range(start, stop):
         for e in range(ptr[p], ptr[p + 1]):
             g[col[e]] = grad[e]
         for r in range(reach(p, graph, values, half, seen, reached)):
             m = reached[r]
-            h[m] = 0
+            t, total = half[m], zero
             for e in range(onto_ptr[m], onto_ptr[m + 1]):
-                h[m] += g[onto[e]] * s[e]
-                grad_s[e] += g[onto[e]] * half[m]
+                g_q = g[onto[e]]
+                total += g_q * s[e]
+                grad_s[e] += g_q * t
+            h[m] = total
         for c in range(into_ptr[p], into_ptr[p + 1]):
-            n = into[c]
+            n, s_np, total = into[c], v[c], zero
             for e in range(out_ptr[n], out_ptr[n + 1]):
-                grad_v[c] += a[e] * h[out[e]]
-                grad_a[e] += v[c] * h[out[e]]
+                h_m = h[out[e]]
+                total += a[e] * h_m
+                grad_a[e] += s_np * h_m
+            grad_v[c] = total
         for e in range(ptr[p], ptr[p + 1]):
             g[col[e]] = 0
     return grad_a, grad_v, grad_s

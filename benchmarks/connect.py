@@ -1,0 +1,395 @@
+"""The connect step beside sparse matrix libraries: time and memory on a CPU.
+
+    python benchmarks/connect.py --threads 2
+
+First the pattern of A' = S'ᵀAS' for S = I + A, half of the nodes kept at random: from the edges of
+A and ``perm`` to the edges of A', int64 both, on input that was checked before, as in a layer.
+Beside lcpool stand scipy (products of booleans, in 32 bits), torch.sparse (CSR, float32) and
+python-graphblas (the any_pair semiring). Each of them gets S' in coordinates, makes of it what it
+needs, and multiplies in both orders, Sᵀ(AS) and (SᵀA)S; the faster one counts. They need not sort
+their edges; lcpool does.
+The graphs are batches of TU datasets and single graphs drawn at random. The Barabási–Albert graph
+has too many edges in A' for the peers' memory: of it, all find the same first rows.
+
+Then S'ᵀAS' with weights, as ASAPooling connects: A + I with weights, an S' of its pattern. PyG's
+stage (the code of its layer) has no gradient on a CPU, so that its forward pass stands beside
+lcpool's forward pass and beside forward and backward together.
+
+Times are medians, taken in turns, by the clock and as the processor counts them over all threads:
+on a busy machine the clock counts the waiting too. Threads without work sleep (OMP_WAIT_POLICY);
+else those of one library, waiting for more, would slow down the next. Memory is the largest
+resident set of a call in a process of its own, beyond what was resident before (the input, and the
+libraries, which have done a small case); twice the output stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import multiprocessing
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from operators import machine, print_table, show_machine
+from shapes import Shape, draw_edges, draw_scale_free
+from torch import Tensor
+from torch_geometric.utils import (
+    add_remaining_self_loops,
+    remove_self_loops,
+    to_edge_index,
+    to_torch_coo_tensor,
+    to_torch_csr_tensor,
+)
+
+from lcpool import Assignment
+from lcpool.data import load_dataset
+from lcpool.ops.assignment import clusters
+from lcpool.ops.checks import Checks
+from lcpool.ops.connect import connect_assignment, connect_clusters
+from lcpool.ops.cpu.compiled import in_parts
+from lcpool.ops.cpu.connect import (
+    EDGES_PER_THREAD,
+    SHARE,
+    find_rows,
+    most_edges,
+    prepare,
+    stack_rows,
+)
+from lcpool.ops.edges import Edges
+
+TU = ("PROTEINS", "NCI1", "DD")
+RANDOM = {
+    "random, degree 4": Shape(100_000, 200_000, spread=0, largest=100_000, local=False),
+    "random, degree 14": Shape(20_000, 140_000, spread=0, largest=20_000, local=False),
+}
+SCALE_FREE = "Barabási–Albert"
+OURS, FORWARD = "lcpool", "lcpool, forward"
+Cell = dict[str, Any]
+
+
+@dataclass
+class Case:
+    """A graph and the nodes that are kept; ``rows`` of A' are found, all where it is None."""
+
+    edge_index: Tensor
+    perm: Tensor
+    num_nodes: int
+    rows: int | None = None
+
+
+# --- graphs ---------------------------------------------------------------------------------------
+
+
+def make_case(name: str, count: int, args: argparse.Namespace) -> Case:
+    """A case by its name, the same in every process."""
+    generator = torch.Generator().manual_seed(args.seed)
+    rng = np.random.default_rng(args.seed)
+    if name in TU:
+        graphs = load_dataset(name, args.root)
+        batch = graphs.batch(torch.randperm(len(graphs.y), generator=generator)[:count])
+        counts = batch.node_counts.tolist()
+        edge_index, rows = batch.edge_index, None
+    elif name in RANDOM:
+        counts = [int(RANDOM[name].nodes)]
+        edge_index = torch.from_numpy(draw_edges(counts[0], RANDOM[name], rng))
+        rows = None
+    else:
+        counts = [args.scale_free]
+        edge_index = torch.from_numpy(draw_scale_free(counts[0], 2, rng))
+        rows = counts[0] // 20
+    starts = np.cumsum([0, *counts]).tolist()
+    kept = [
+        start + torch.randperm(n, generator=generator)[: (n + 1) // 2]
+        for start, n in zip(starts, counts, strict=False)
+    ]
+    return Case(edge_index, torch.cat(kept), sum(counts), rows)
+
+
+def cases(args: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """Names and numbers of graphs."""
+    for name in args.graphs:
+        for count in args.sizes if name in TU else [1]:
+            yield name, count
+
+
+# --- the pattern ----------------------------------------------------------------------------------
+
+
+def by_lcpool(case: Case) -> Tensor:
+    if case.rows is None:
+        edges = Edges(case.edge_index, case.num_nodes)
+        return connect_clusters(edges, case.perm, None, None, True, 2**40, Checks())
+    graph = prepare(*case.edge_index.numpy(), case.perm.numpy(), case.num_nodes)
+    most = most_edges(graph)
+    part = partial(find_rows, graph=graph, self_loops=True, room=most)
+    parts = in_parts(part, case.rows, case.rows, EDGES_PER_THREAD, SHARE)
+    return torch.from_numpy(stack_rows(0, parts)[0])
+
+
+def by_scipy(case: Case, left_first: bool) -> Tensor:
+    import scipy.sparse as sp
+
+    S, shape = clusters(case.edge_index, case.perm, case.num_nodes), (case.num_nodes,) * 2
+    source, target, node, cluster = (
+        x.numpy().astype(np.int32) for x in (*case.edge_index, S.node, S.cluster)
+    )
+
+    def matrix(row: Any, col: Any, shape: tuple[int, int]) -> Any:
+        return sp.csr_array((np.ones(row.size, bool), (row, col)), shape=shape)
+
+    A, right = matrix(source, target, shape), matrix(node, cluster, (shape[0], S.num_clusters))
+    left = matrix(cluster, node, (S.num_clusters, shape[0]))[: case.rows]
+    product = ((left @ A) @ right if left_first else left @ (A @ right)).tocoo()
+    return torch.from_numpy(np.stack([product.row, product.col], dtype=np.int64))
+
+
+def by_torch(case: Case, left_first: bool) -> Tensor:
+    S = clusters(case.edge_index, case.perm, case.num_nodes)
+
+    def matrix(row: Tensor, col: Tensor, shape: tuple[int, int]) -> Tensor:
+        index = torch.stack([row, col])
+        return torch.sparse_coo_tensor(index, torch.ones(row.numel()), shape).to_sparse_csr()
+
+    A = matrix(*case.edge_index, (S.num_nodes, S.num_nodes))
+    right = matrix(S.node, S.cluster, (S.num_nodes, S.num_clusters))
+    few = slice(None) if case.rows is None else S.cluster < case.rows
+    rows = S.num_clusters if case.rows is None else case.rows
+    left = matrix(S.cluster[few], S.node[few], (rows, S.num_nodes))
+    product = (left @ A) @ right if left_first else left @ (A @ right)
+    return product.to_sparse_coo().indices()
+
+
+def by_graphblas(case: Case, left_first: bool) -> Tensor:
+    import graphblas as gb
+
+    gb.ss.config["nthreads"] = torch.get_num_threads()
+    S = clusters(case.edge_index, case.perm, case.num_nodes)
+
+    def matrix(row: Tensor, col: Tensor, rows: int, cols: int) -> Any:
+        args = (row.numpy(), col.numpy(), True)
+        return gb.Matrix.from_coo(*args, nrows=rows, ncols=cols, dtype=bool)
+
+    A = matrix(*case.edge_index, S.num_nodes, S.num_nodes)
+    right = matrix(S.node, S.cluster, S.num_nodes, S.num_clusters)
+    left = right.T if case.rows is None else right[:, : case.rows].new().T
+    any_pair = gb.semiring.any_pair
+    if left_first:
+        product = any_pair(any_pair(left @ A).new() @ right).new()
+    else:
+        product = any_pair(left @ any_pair(A @ right).new()).new()
+    row, col, _ = product.to_coo(values=False, sort=False)
+    return torch.from_numpy(np.stack([row, col], dtype=np.int64))
+
+
+PEERS = {"scipy": by_scipy, "torch.sparse": by_torch, "graphblas": by_graphblas}
+ORDERS = {"Sᵀ(AS)": False, "(SᵀA)S": True}
+
+
+def pattern_calls(case: Case) -> dict[str, Callable[[], Tensor]]:
+    """What finds the edges of A', by name."""
+    calls: dict[str, Callable[[], Tensor]] = {OURS: partial(by_lcpool, case)}
+    for peer, function in PEERS.items():
+        for order, left_first in ORDERS.items():
+            calls[f"{peer} {order}"] = partial(function, case, left_first)
+    return calls
+
+
+# --- with weights ---------------------------------------------------------------------------------
+
+
+def by_pyg(edges: Tensor, weight: Tensor, score: Tensor, case: Case) -> Tensor:
+    """The last stage of PyG's ASAPooling: its calls, one by one."""
+    size = (case.num_nodes, case.num_nodes)
+    A = to_torch_csr_tensor(edges, weight, size=size)
+    S = to_torch_coo_tensor(edges, score, size=size)
+    S = S.index_select(1, case.perm).to_sparse_csr()
+    return remove_self_loops(*to_edge_index(S.t().to_sparse_csr() @ (A @ S)))[0]
+
+
+def by_product(edges: Tensor, weight: Tensor, score: Tensor, case: Case, backward: bool) -> Tensor:
+    """The same stage here: S' = S(:, î), A', and all gradients."""
+    weight, score = (x.detach().requires_grad_(backward) for x in (weight, score))
+    S = Assignment(*edges, score, case.num_nodes, case.num_nodes).columns(case.perm)
+    found, values = connect_assignment(edges, S, weight, False, 2**40, Checks())
+    if backward:
+        values.backward(torch.ones_like(values))
+    return found
+
+
+def weighted_calls(case: Case) -> dict[str, Callable[[], Tensor]]:
+    """The connect step of ASAPooling, by name."""
+    generator = torch.Generator().manual_seed(0)
+    edges, weight = add_remaining_self_loops(
+        case.edge_index, torch.rand(case.edge_index.size(1), generator=generator), 1.0,
+        case.num_nodes,
+    )  # fmt: skip
+    given = (edges, weight, torch.rand(edges.size(1), generator=generator), case)
+    return {
+        OURS: partial(by_product, *given, backward=True),
+        FORWARD: partial(by_product, *given, backward=False),
+        "PyG": partial(by_pyg, *given),
+    }
+
+
+CALLS = {"pattern": pattern_calls, "weighted": weighted_calls}
+
+
+# --- how it is measured ---------------------------------------------------------------------------
+
+
+def measure(kind: str, name: str, count: int, args: argparse.Namespace) -> dict[str, Cell]:
+    """Median times of each call, taken in turns, after a look at what they find."""
+    settle(args)
+    calls = CALLS[kind](make_case(name, count, args))
+    expected = sorted_keys(calls[OURS]())
+    for call, run in calls.items():
+        if not torch.equal(sorted_keys(run()), expected):
+            raise ValueError(f"{call} finds other edges than lcpool.")
+    edges = expected.numel()
+    del expected
+    times: dict[str, list[tuple[float, float]]] = {call: [] for call in calls}
+    started = time.perf_counter()
+    while len(times[OURS]) < 5 or time.perf_counter() - started < args.seconds:
+        for call, run in calls.items():
+            before = time.perf_counter(), time.process_time()
+            run()
+            after = time.perf_counter(), time.process_time()
+            times[call].append((after[0] - before[0], after[1] - before[1]))
+    cells = {}
+    for call, taken in times.items():
+        clock, processor = (1e3 * statistics.median(t) for t in zip(*taken, strict=True))
+        cells[call] = {"ms": clock, "processor ms": processor, "edges": edges}
+    return cells
+
+
+def settle(args: argparse.Namespace) -> None:
+    """What every process begins with."""
+    warnings.filterwarnings("ignore")  # torch.sparse announces itself as beta.
+    torch.set_num_threads(args.threads)
+
+
+def apart(function: Callable[..., Any], *given: Any) -> Any:
+    """Call a function in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(function, *given).result()
+
+
+def sorted_keys(edges: Tensor) -> Tensor:
+    return (edges[0] * (2**31) + edges[1]).sort().values
+
+
+def peak_mib(kind: str, call: str, name: str, count: int, args: argparse.Namespace) -> float:
+    """The peak of the resident set in one call, beyond what was resident before."""
+    settle(args)
+    small = Case(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([0, 2]), 3)
+    CALLS[kind](small)[call]()
+    step = CALLS[kind](make_case(name, count, args))[call]
+    ctypes.CDLL(None).malloc_trim(0)  # Memory that is free already would hide what is taken.
+    Path("/proc/self/clear_refs").write_text("5")  # The kernel forgets the peak.
+    before = resident("VmRSS")
+    step()
+    return (resident("VmHWM") - before) / 1024
+
+
+def resident(key: str) -> int:
+    """A line of the kernel's account of this process, in KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(key))
+
+
+# --- what is printed ------------------------------------------------------------------------------
+
+
+def columns(kind: str, cells: dict[str, Cell]) -> dict[str, str]:
+    """The calls that a table shows, by their heading: of a peer's two orders the faster one."""
+    if kind == "weighted":
+        return {name: name for name in cells}
+    orders = {peer: [name for name in cells if name.startswith(peer)] for peer in PEERS}
+    faster = {peer: min(names, key=lambda n: cells[n]["ms"]) for peer, names in orders.items()}
+    return {OURS: OURS} | faster
+
+
+def show(kind: str, results: list[Cell]) -> None:
+    """Print the times and the memory of each case; a ratio is the best peer's time to lcpool's."""
+    times, memory = [], []
+    for result in results:
+        cells, peaks = result["cells"], result["peaks"]
+        shown = columns(kind, cells)
+        ours = [name for name in shown.values() if name.startswith(OURS)]
+        theirs = [name for name in shown.values() if name not in ours]
+        ratios = [
+            f"{min(cells[n][key] for n in theirs) / cells[name][key]:.1f}"
+            for name in ours
+            for key in ("ms", "processor ms")
+        ]
+        edges = cells[OURS]["edges"]
+        milliseconds = (number(cells[name]["ms"]) for name in shown.values())
+        times.append((result["case"], f"{edges:,}", *milliseconds, *ratios))
+        mib = (number(peaks[name]) for name in shown.values())
+        bytes_an_edge = 16 if kind == "pattern" else 20
+        memory.append((result["case"], number(2 * bytes_an_edge * edges / 2**20), *mib))
+    title = "The pattern of A'" if kind == "pattern" else "S'ᵀAS' with weights, as ASAPooling"
+    ratios = [f"{how} ×" for _ in ours for how in ("clock", "processor")]
+    print_table(f"{title}: milliseconds", ("", "edges", *shown, *ratios), times)
+    print_table(f"{title}: peak MiB", ("", "twice the output", *shown), memory)
+
+
+def number(value: float) -> str:
+    return f"{value:.{2 if value < 10 else 0}f}"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = (*TU, *RANDOM, SCALE_FREE)
+    add = parser.add_argument
+    add("--graphs", nargs="+", choices=names, default=list(names), metavar="NAME",
+        help=f"any of {', '.join(names)}; all by default")  # fmt: skip
+    add("--sizes", nargs="+", type=int, default=[32, 320], help="numbers of graphs in a TU batch")
+    add("--only", choices=CALLS, help="one of the two tables")
+    add("--threads", type=int, default=2)
+    add("--seconds", type=float, default=10, help="for the timing of each case, at least 5 rounds")
+    add("--scale-free", type=int, default=1_000_000, metavar="NODES")
+    add("--root", help="where the TU datasets are")
+    add("--seed", type=int, default=0)
+    add("--json", type=Path, metavar="FILE", help="where to save all numbers")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = arguments()
+    args.device = "cpu"
+    host = machine(args)
+    show_machine(host)
+    # Read when the libraries are imported: by the processes that measure.
+    os.environ["OMP_WAIT_POLICY"], os.environ["KMP_BLOCKTIME"] = "passive", "0"
+    results: dict[str, list[Cell]] = {}
+    for kind in [args.only] if args.only else CALLS:
+        for name, count in cases(args):
+            if kind == "weighted" and name == SCALE_FREE:
+                continue  # PyG's stage knows no rows.
+            cells = apart(measure, kind, name, count, args)
+            shown = columns(kind, cells).values()
+            peaks = {call: apart(peak_mib, kind, call, name, count, args) for call in shown}
+            title = f"{name} × {count}" if name in TU else name
+            print(f"{kind}: {title}", flush=True)
+            found = {"case": title, "cells": cells, "peaks": peaks}
+            results.setdefault(kind, []).append(found)
+            if args.json:
+                args.json.write_text(json.dumps({"machine": host, "results": results}, indent=1))
+    for kind, cells_of_kind in results.items():
+        show(kind, cells_of_kind)
+
+
+if __name__ == "__main__":
+    main()
