@@ -211,7 +211,7 @@ def test_cells_trained_otherwise_are_not_compared_and_counted():
     from lcpool.train import Protocol
 
     text = words(Report.of(make_results(datasets=("DD",), protocol=Protocol(max_epochs=3))))
-    assert "figures and claims are left out: no cell was trained as there (max_epochs=3)." in text
+    assert "figures and claims are left out: no cell was trained as there (epochs=3)." in text
     assert "Against the paper" not in text
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from lcpool.data.published import published
 from lcpool.data.table import paper_datasets
-from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, PoolingOptions
+from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report.statistics import rounded
 from lcpool.sweep.results import Results, key
-from lcpool.train import RULES, Protocol
+from lcpool.sweep.settings import telling, unusual
+from lcpool.train import RULES
 
 ACCURACY = {"accuracy": "test_accuracy", "loss": "test_accuracy_by_loss"}
 # What may be empty, and is a number otherwise.
@@ -57,9 +56,9 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     runs["name"] = runs["pool"]
     runs["pool"] = [
         f"{pool} ({option})" if option else pool
-        for pool, option in zip(runs["pool"], _variants(settings), strict=True)
+        for pool, option in zip(runs["pool"], telling(settings), strict=True)
     ]
-    runs["settings"] = [_written(options, _unusual(options)) for options in settings]
+    runs["settings"] = [", ".join(unusual(options).values()) for options in settings]
     runs["as_paper"] = runs["settings"] == ""
     runs["accuracy"] = runs[ACCURACY[rule]]
     runs["peak_memory"] = runs["peak_memory"].where(runs["device"] != "CPU")
@@ -105,7 +104,7 @@ def _cell(runs: pd.DataFrame) -> dict[str, Any]:
 
 
 def _settings(config: str) -> dict[str, Any]:
-    """All options of a configuration side by side, but for those with a column of their own."""
+    """Settings by their names in a grid, but for those with a column of their own."""
     try:
         parsed = json.loads(config)
         parts = (parsed["architecture"], parsed["architecture"]["options"], parsed["protocol"])
@@ -114,30 +113,7 @@ def _settings(config: str) -> dict[str, Any]:
         raise ValueError(
             f"the column 'config' must hold a run's architecture and protocol as JSON, not {config}"
         ) from error
-    return {key: value for key, value in flat.items() if key not in NAMED}
-
-
-def _unusual(options: dict[str, Any]) -> list[str]:
-    """The options that leave their default, which is the paper's value or a reading of it."""
-    defaults = _defaults()
-    return [key for key, value in sorted(options.items()) if value != defaults.get(key)]
-
-
-@functools.cache
-def _defaults() -> dict[str, Any]:
-    parts = (Architecture().to_dict(), asdict(PoolingOptions()), asdict(Protocol()))
-    return {key: value for part in parts for key, value in part.items()}
-
-
-def _variants(settings: list[dict[str, Any]]) -> list[str]:
-    """In words, where the options of each run leave the defaults and runs differ in them."""
-    names = sorted({name for options in settings for name in options})
-    differ = {name for name in names if len({repr(o.get(name)) for o in settings}) > 1}
-    return [_written(o, [name for name in _unusual(o) if name in differ]) for o in settings]
-
-
-def _written(options: dict[str, Any], names: list[str]) -> str:
-    return ", ".join(f"{name}={options[name]}" for name in names)
+    return {key.removeprefix("max_"): value for key, value in flat.items() if key not in NAMED}
 
 
 def _in_order(runs: pd.DataFrame) -> pd.DataFrame:

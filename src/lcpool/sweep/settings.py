@@ -72,7 +72,7 @@ def _usual() -> dict[str, Any]:
 def unusual(settings: Mapping[str, Any]) -> dict[str, str]:
     """Of some settings those that have not their default, each in words."""
     usual = _usual()
-    return {name: f"{name}={value}" for name, value in settings.items() if value != usual[name]}
+    return {name: f"{name}={value}" for name, value in settings.items() if value != usual.get(name)}
 
 
 def telling(several: Sequence[Mapping[str, Any]]) -> list[str]:
