@@ -145,7 +145,6 @@ def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks |
     if checks is None and index.device.type != "cpu":
         torch._assert_async(ok)
         return index
-
     (checks or Checks()).require(index, ok, lambda: out_of_range(name, index, size, unit))
     return index if index.device.type == "cpu" else index.clamp(0, size - 1)
 
@@ -168,10 +167,16 @@ def check_edge_index(
     widen: bool = True,
 ) -> Tensor:
     """``edge_index`` as a tensor ``[2, num_edges]`` with node indices in range."""
+    edges = check_edges(edge_index, like, widen)
+    return check_range("edge_index", edges, num_nodes, "node", checks)
+
+
+def check_edges(edge_index: Any, like: Tensor | None, widen: bool = True) -> Tensor:
+    """``edge_index`` as a tensor ``[2, num_edges]``, whatever the indices."""
     edges = check_index("edge_index", edge_index, like, widen)
     if edges.dim() != 2 or edges.size(0) != 2:
         raise ValueError(f"'edge_index' must have shape [2, num_edges], not {list(edges.shape)}.")
-    return check_range("edge_index", edges, num_nodes, "node", checks)
+    return edges
 
 
 def count_graphs(batch: Tensor, checks: Checks) -> int:

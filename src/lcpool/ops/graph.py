@@ -11,6 +11,7 @@ from torch import Tensor
 from lcpool.ops.checks import (
     Checks,
     check_device,
+    check_edges,
     check_index,
     check_range,
     count_graphs,
@@ -143,14 +144,6 @@ def surveyed(
         return edges, Sizes(on_host.diff(), ptr, num_nodes), last + 1
     batch_size = last + 1 if batch_size is None else batch_size
     return edges, Sizes.by_graph(batch, batch_size) if found.by_graph else None, batch_size
-
-
-def check_edges(edge_index: Any, like: Tensor) -> Tensor:
-    """``edge_index`` as an int64 tensor ``[2, num_edges]``; ranges are looked at later."""
-    index = check_index("edge_index", edge_index, like)
-    if index.dim() != 2 or index.size(0) != 2:
-        raise ValueError(f"'edge_index' must have shape [2, num_edges], not {list(index.shape)}.")
-    return index
 
 
 def check_batch(batch: Any, batch_size: int | None, x: Tensor) -> tuple[Tensor | None, int | None]:
