@@ -62,6 +62,9 @@ def combine_backward(
     return grad_F, grad_YG, torch.stack(parts).sum(0)
 
 
+# Short loops over few arrays: only those does the compiler turn into vector instructions.
+
+
 @compiled
 def add_up(start, stop, F, YG, b_fd, b_x, hidden):
     """relu(F + b_fd) + relu(G + b_x); NaN is not lost."""
@@ -69,8 +72,11 @@ def add_up(start, stop, F, YG, b_fd, b_x, hidden):
     zero = F.dtype.type(0)
     for i in range(start, stop):
         for c in range(width):
-            f, g = F[i, c] + b_fd[c], YG[i, width + c] + b_x[c]
-            hidden[i, c] = (zero if f <= 0 else f) + (zero if g <= 0 else g)
+            f = F[i, c] + b_fd[c]
+            hidden[i, c] = zero if f <= 0 else f
+        for c in range(width):
+            g = YG[i, width + c] + b_x[c]
+            hidden[i, c] += zero if g <= 0 else g
 
 
 @compiled
@@ -78,15 +84,21 @@ def take_apart(start, stop, grad, F, YG, b_fd, b_x, w_s, grad_F, grad_YG):
     """The gradients of nodes ``start`` to ``stop``, and their sums over these nodes."""
     width = F.shape[1]
     zero = F.dtype.type(0)
-    sums = np.zeros(3 * width + 1, F.dtype)
+    of_b_fd, of_b_x, of_w_s = np.zeros((3, width), F.dtype)
+    of_b_s = zero
     for i in range(start, stop):
+        upstream = grad[i]
+        of_b_s += upstream
         for c in range(width):
-            f, g, each = F[i, c] + b_fd[c], YG[i, width + c] + b_x[c], grad[i] * w_s[c]
-            of_f, of_g = zero if f <= 0 else each, zero if g <= 0 else each
-            grad_F[i, c] = of_f
-            grad_YG[i, width + c] = of_g
-            sums[c] += of_f
-            sums[width + c] += of_g
-            sums[2 * width + c] += grad[i] * ((zero if f <= 0 else f) + (zero if g <= 0 else g))
-        sums[3 * width] += grad[i]
-    return sums
+            f = F[i, c] + b_fd[c]
+            of_w_s[c] += upstream * (zero if f <= 0 else f)
+            grad_F[i, c] = zero if f <= 0 else upstream * w_s[c]
+        for c in range(width):
+            g = YG[i, width + c] + b_x[c]
+            of_w_s[c] += upstream * (zero if g <= 0 else g)
+            grad_YG[i, width + c] = zero if g <= 0 else upstream * w_s[c]
+        for c in range(width):
+            of_b_fd[c] += grad_F[i, c]
+        for c in range(width):
+            of_b_x[c] += grad_YG[i, width + c]
+    return np.concatenate((of_b_fd, of_b_x, of_w_s, np.array([of_b_s])))

@@ -12,7 +12,7 @@ from lcpool.ops.cpu.compiled import compiled, in_parts
 from lcpool.ops.precision import wide
 
 # Numbers that must be added before a second thread pays.
-LEAST = 2**20
+LEAST = 2**18
 
 
 def array(x: Tensor) -> Any:
