@@ -7,9 +7,9 @@ A and ``perm`` to the edges of A', int64 both, on input that was checked before,
 Beside lcpool stand scipy (products of booleans, in 32 bits), torch.sparse (CSR, float32) and
 python-graphblas (the any_pair semiring). Each of them gets S' in coordinates, makes of it what it
 needs, and multiplies in both orders, Sᵀ(AS) and (SᵀA)S; the faster one counts. They need not sort
-their edges; lcpool does.
-The graphs are batches of TU datasets and single graphs drawn at random. The Barabási–Albert graph
-has too many edges in A' for the peers' memory: of it, all find the same first rows.
+their edges; lcpool does. ``cluster_connect``, which checks its input as well, has a column of its
+own. The graphs are batches of TU datasets and single graphs drawn at random. Of the Barabási–Albert
+graph, whose A' is large, all find the same first rows.
 
 Then S'ᵀAS' with weights, as ASAPooling connects: A + I with weights, an S' of its pattern. PyG's
 stage (the code of its layer) has no gradient on a CPU, so that its forward pass stands beside
@@ -52,7 +52,7 @@ from torch_geometric.utils import (
     to_torch_csr_tensor,
 )
 
-from lcpool import Assignment
+from lcpool import Assignment, cluster_connect
 from lcpool.data import load_dataset
 from lcpool.ops.assignment import clusters
 from lcpool.ops.checks import Checks
@@ -74,7 +74,7 @@ RANDOM = {
     "random, degree 14": Shape(20_000, 140_000, spread=0, largest=20_000, local=False),
 }
 SCALE_FREE = "Barabási–Albert"
-OURS, FORWARD = "lcpool", "lcpool, forward"
+OURS, CHECKED, FORWARD = "lcpool", "lcpool, checked", "lcpool, forward"
 Cell = dict[str, Any]
 
 
@@ -199,6 +199,9 @@ ORDERS = {"Sᵀ(AS)": False, "(SᵀA)S": True}
 def pattern_calls(case: Case) -> dict[str, Callable[[], Tensor]]:
     """What finds the edges of A', by name."""
     calls: dict[str, Callable[[], Tensor]] = {OURS: partial(by_lcpool, case)}
+    if case.rows is None:
+        given = (case.edge_index, case.perm, case.num_nodes)
+        calls[CHECKED] = partial(cluster_connect, *given, max_edges=2**40)
     for peer, function in PEERS.items():
         for order, left_first in ORDERS.items():
             calls[f"{peer} {order}"] = partial(function, case, left_first)
@@ -317,28 +320,29 @@ def columns(kind: str, cells: dict[str, Cell]) -> dict[str, str]:
         return {name: name for name in cells}
     orders = {peer: [name for name in cells if name.startswith(peer)] for peer in PEERS}
     faster = {peer: min(names, key=lambda n: cells[n]["ms"]) for peer, names in orders.items()}
-    return {OURS: OURS} | faster
+    return {OURS: OURS, CHECKED: CHECKED} | faster
 
 
 def show(kind: str, results: list[Cell]) -> None:
     """Print the times and the memory of each case; a ratio is the best peer's time to lcpool's."""
     times, memory = [], []
     for result in results:
-        cells, peaks = result["cells"], result["peaks"]
+        cells, peaks, edges = result["cells"], result["peaks"], result["cells"][OURS]["edges"]
         shown = columns(kind, cells)
-        ours = [name for name in shown.values() if name.startswith(OURS)]
-        theirs = [name for name in shown.values() if name not in ours]
-        ratios = [
-            f"{min(cells[n][key] for n in theirs) / cells[name][key]:.1f}"
-            for name in ours
+        ours = [name for name in shown if name.startswith(OURS)]
+        best = {
+            key: min(cells[name][key] for name in shown.values() if name not in ours)
             for key in ("ms", "processor ms")
-        ]
-        edges = cells[OURS]["edges"]
-        milliseconds = (number(cells[name]["ms"]) for name in shown.values())
-        times.append((result["case"], f"{edges:,}", *milliseconds, *ratios))
-        mib = (number(peaks[name]) for name in shown.values())
-        bytes_an_edge = 16 if kind == "pattern" else 20
-        memory.append((result["case"], number(2 * bytes_an_edge * edges / 2**20), *mib))
+        }
+        times.append((
+            result["case"], f"{edges:,}",
+            *(number(cells[name]["ms"]) if name in cells else "–" for name in shown.values()),
+            *(f"{best[key] / cells[name][key]:.1f}" if name in cells else "–"
+              for name in ours for key in best),
+        ))  # fmt: skip
+        output = (16 if kind == "pattern" else 20) * edges / 2**20
+        mib = (number(peaks[name]) if name in peaks else "–" for name in shown.values())
+        memory.append((result["case"], number(2 * output), *mib))
     title = "The pattern of A'" if kind == "pattern" else "S'ᵀAS' with weights, as ASAPooling"
     ratios = [f"{how} ×" for _ in ours for how in ("clock", "processor")]
     print_table(f"{title}: milliseconds", ("", "edges", *shown, *ratios), times)
@@ -380,7 +384,11 @@ def main() -> None:
                 continue  # PyG's stage knows no rows.
             cells = apart(measure, kind, name, count, args)
             shown = columns(kind, cells).values()
-            peaks = {call: apart(peak_mib, kind, call, name, count, args) for call in shown}
+            peaks = {
+                call: apart(peak_mib, kind, call, name, count, args)
+                for call in shown
+                if call in cells
+            }
             title = f"{name} × {count}" if name in TU else name
             print(f"{kind}: {title}", flush=True)
             found = {"case": title, "cells": cells, "peaks": peaks}
