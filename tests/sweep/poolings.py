@@ -4,6 +4,7 @@ import faulthandler
 import os
 import signal
 import time
+from pathlib import Path
 
 from torch import nn
 
@@ -24,6 +25,26 @@ class Raises(Plain):
 class Faults(Plain):
     def forward(self, *_):
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+class Waits(Plain):
+    """Leaves a sign that it is at work, and waits to be ended; not if the sign was there."""
+
+    def forward(self, *args):
+        sign = Path(os.environ["LCPOOL_TEST_SIGN"])
+        if not sign.exists():
+            sign.touch()
+            time.sleep(3600)
+        return super().forward(*args)
+
+
+class FaultsInCompany(Faults):
+    """Faults as soon as ``Waits`` is at work."""
+
+    def forward(self, *args):
+        while not Path(os.environ["LCPOOL_TEST_SIGN"]).exists():
+            time.sleep(0.01)
+        super().forward(*args)
 
 
 class Dies(Plain):

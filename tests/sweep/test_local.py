@@ -86,7 +86,9 @@ class PretendMPS:
 def test_a_fault_takes_all_down_and_only_the_culprit_is_set_aside(tmp_path, monkeypatch, engine):
     monkeypatch.setattr(local, "MPS", PretendMPS)
     engine.mps = PretendMPS()
-    pools = ["nopool", "topkpool", "sweep.poolings:Faults", "sagpool", "sweep.poolings:Plain"]
+    monkeypatch.setenv("LCPOOL_TEST_SIGN", str(tmp_path / "sign"))
+    own = ["sweep.poolings:FaultsInCompany", "sweep.poolings:Waits"]
+    pools = ["nopool", "topkpool", "sagpool", *own]
     view = Silent()
     outcome = sweep(tmp_path / "a.sqlite", small_jobs(pools, epochs=10), engine, view)
     assert outcome.complete == 4
@@ -95,7 +97,7 @@ def test_a_fault_takes_all_down_and_only_the_culprit_is_set_aside(tmp_path, monk
     assert "illegal memory access" in why
     assert PretendMPS.started >= 3
     assert PretendMPS.stopped == PretendMPS.started + 1
-    assert "the GPU faulted, and 1 job went down with it; again." in view.said
+    assert "the GPU faulted, and 2 jobs went down with it; again." in view.said
 
 
 def test_without_mps_a_fault_is_its_own_affair(tmp_path, engine):
