@@ -57,7 +57,6 @@ from lcpool.data import load_dataset
 from lcpool.ops.assignment import clusters
 from lcpool.ops.checks import Checks
 from lcpool.ops.connect import connect_assignment, connect_clusters
-from lcpool.ops.cpu.compiled import in_parts
 from lcpool.ops.cpu.connect import (
     EDGES_PER_THREAD,
     SHARE,
@@ -66,6 +65,7 @@ from lcpool.ops.cpu.connect import (
     prepare,
     stack_rows,
 )
+from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.edges import Edges
 
 TU = ("PROTEINS", "NCI1", "DD")

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.cpu.compiled import in_parts
 from lcpool.ops.cpu.connect import (
     EDGES_PER_THREAD,
     SHARE,
@@ -17,6 +16,7 @@ from lcpool.ops.cpu.connect import (
     prepare,
     stack_rows,
 )
+from lcpool.ops.cpu.team import in_parts
 
 
 @dataclass(frozen=True)

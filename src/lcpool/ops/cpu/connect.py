@@ -17,7 +17,8 @@ from torch import Tensor
 
 from lcpool.ops.checks import Checks, check_max_edges
 from lcpool.ops.cpu.bits import connect_small
-from lcpool.ops.cpu.compiled import compiled, in_parts
+from lcpool.ops.cpu.compiled import compiled
+from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.edges import Edges
 from lcpool.ops.topk import KeepPlan
 

@@ -18,8 +18,9 @@ from torch import Tensor
 from lcpool.ops.assignment import Assignment
 from lcpool.ops.checks import Checks
 from lcpool.ops.connect import connect_by_joins
-from lcpool.ops.cpu.compiled import compiled, in_parts
+from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.connect import EDGES_PER_THREAD, TOO_MANY, search
+from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.operator import operator
 from lcpool.ops.precision import wide
 from lcpool.ops.sizes import row_pointers
