@@ -89,7 +89,10 @@ def main() -> None:
     speed = speeds(args)
     print(f"{speed[0] / 1e6:,.0f} · 10⁹ multiplications and {speed[1] / 1e6:,.0f} GB a second")
     rows = [row(shape, count, speed, args) for shape in args.shapes for count in args.sizes]
-    header = ("", "nodes", "10⁶ ×", "MiB", "× ms", "MiB ms", "products", "LCPool", "÷ floor", "÷ products")  # fmt: skip
+    header = (
+        "", "nodes", "10⁶ ×", "MiB", "× ms", "MiB ms", "products", "LCPool", "÷ floor",
+        "÷ products",
+    )  # fmt: skip
     print_table("LCPool forward + backward and its floors", header, [tuple(r) for r in rows])
 
 

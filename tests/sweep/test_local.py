@@ -85,8 +85,9 @@ class PretendMPS:
 
 def test_a_fault_takes_all_down_and_only_the_culprit_is_set_aside(tmp_path, monkeypatch, engine):
     monkeypatch.setattr(local, "MPS", PretendMPS)
+    # Workers get what MPS asks for; they may stem from a process older than this environment.
+    monkeypatch.setattr(PretendMPS, "environment", {"LCPOOL_TEST_SIGN": str(tmp_path / "sign")})
     engine.mps = PretendMPS()
-    monkeypatch.setenv("LCPOOL_TEST_SIGN", str(tmp_path / "sign"))
     own = ["sweep.poolings:FaultsInCompany", "sweep.poolings:Waits"]
     pools = ["nopool", "topkpool", "sagpool", *own]
     view = Silent()
