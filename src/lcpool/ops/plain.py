@@ -179,5 +179,9 @@ def connect_assignment(*_: object) -> None:
     """Left to joins."""
 
 
+def connect_assignment_backward(*_: object) -> None:
+    """Left to joins."""
+
+
 def connect_clusters(*_: object) -> None:
     """Left to joins, which also connect by other assignments."""

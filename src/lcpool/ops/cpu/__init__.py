@@ -11,7 +11,7 @@ from lcpool.ops.cpu.lcsmp import (
     shifted_difference_sum,
 )
 from lcpool.ops.cpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
-from lcpool.ops.cpu.product import connect_assignment
+from lcpool.ops.cpu.product import connect_assignment, connect_assignment_backward
 from lcpool.ops.cpu.select import select
 from lcpool.ops.cpu.survey import rows, survey
 
@@ -21,6 +21,7 @@ __all__ = [
     "combine",
     "combine_backward",
     "connect_assignment",
+    "connect_assignment_backward",
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",

@@ -10,9 +10,10 @@ from lcpool.ops.gpu.lcsmp import (
     shifted_difference_sum,
 )
 from lcpool.ops.gpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
+from lcpool.ops.gpu.product import connect_assignment, connect_assignment_backward
 from lcpool.ops.gpu.select import select
 from lcpool.ops.gpu.survey import rows, survey
-from lcpool.ops.plain import cluster_search, connect_assignment
+from lcpool.ops.plain import cluster_search
 
 __all__ = [
     "aggregate",
@@ -20,6 +21,7 @@ __all__ = [
     "combine",
     "combine_backward",
     "connect_assignment",
+    "connect_assignment_backward",
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",
