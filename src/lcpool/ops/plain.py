@@ -175,6 +175,11 @@ def cluster_search(*_: object) -> None:
     """Left to joins."""
 
 
+def takes_assignment(*_: object) -> bool:
+    """None of them."""
+    return False
+
+
 def connect_assignment(*_: object) -> None:
     """Left to joins."""
 

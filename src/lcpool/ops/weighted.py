@@ -1,11 +1,12 @@
-"""A' = S'ᵀAS' with its weights and their gradients: an operator, whatever finds them.
+"""A' = S'ᵀAS' with its weights and their gradients.
 
-A compiled kernel where there is one that takes the case, else joins. Second derivatives are found
-by joins everywhere.
+By an operator, where there is a compiled kernel that takes the case, else by joins. The operator,
+too, finds by joins what its kernel turns out not to take, and second derivatives.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -42,16 +43,23 @@ def connect_assignment(
         S.node.new_ones(size, dtype=dtype) if value is None else value.to(dtype)
         for value, size in ((edge_weight, edge_index.size(1)), (S.value, S.node.numel()))
     )
+    weight, S = wide(weight), replace(S, value=wide(value))
     graphs = []
     if batch is not None and plan is not None:
         graphs = [batch.contiguous(), plan.sizes.counts, plan.kept.counts, plan.kept.ptr]
     given = (
-        edge_index, S.node, S.cluster, wide(weight), wide(value), graphs, S.num_nodes,
-        S.num_clusters, self_loops, max_edges,
+        edge_index, S.node, S.cluster, weight, S.value, graphs, S.num_nodes, S.num_clusters,
+        self_loops, max_edges,
     )  # fmt: skip
-    # Verdicts cannot pass through an operator. A traced call has none that are pending.
-    weight, edges, *_ = multiply(*given) if is_traced() else multiply(*given, checks)
-    return edges, weight.to(dtype)
+    if is_traced():
+        values, edges, *_ = multiply(*given)
+    elif kernels(weight).takes_assignment(S, graphs):
+        # Pending verdicts, which a traced call has none of, cannot pass through torch's dispatcher.
+        values, edges, *_ = multiply(*given, checks)
+    else:
+        # Autograd knows the way back, and need not find it again.
+        edges, values = connect_by_joins(edge_index, weight, S, self_loops, max_edges, checks)
+    return edges, values.to(dtype)
 
 
 class ConnectAssignment:

@@ -10,7 +10,7 @@ from lcpool.ops.gpu.lcsmp import (
     shifted_difference_sum,
 )
 from lcpool.ops.gpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
-from lcpool.ops.gpu.product import connect_assignment, connect_assignment_backward
+from lcpool.ops.gpu.product import connect_assignment, connect_assignment_backward, takes_assignment
 from lcpool.ops.gpu.select import select
 from lcpool.ops.gpu.survey import rows, survey
 from lcpool.ops.plain import cluster_search
@@ -37,4 +37,5 @@ __all__ = [
     "softmax",
     "softmax_backward",
     "survey",
+    "takes_assignment",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -57,6 +58,14 @@ def even(number: int) -> int:
     return number + number % 2
 
 
+def takes_assignment(S: Assignment, graphs: list[Tensor]) -> bool:
+    """Whether the dense rows, and the bits, fit into memory, and the graphs are those of S'."""
+    counts = [count.numpy() for count in graphs[1:3]]
+    n, k = counts or (np.array([S.num_nodes]), np.array([S.num_clusters]))
+    room = (n + k) @ k <= MAX_NUMBERS and k.sum() == S.num_clusters
+    return bool(room) and fits(S.num_nodes, S.num_clusters, int(k.max(initial=0)))
+
+
 def connect_assignment(
     edge_index: Tensor,
     edge_weight: Tensor,
@@ -80,11 +89,10 @@ def connect_assignment(
         max_edges: refuse more edges than this.
         checks: pending verdicts, read with the number of edges.
     """
-    batch, sizes, kept, first = graphs or one_graph(S)
-    longest = int(kept.max()) if kept.numel() else 0
-    room = int((sizes + kept) @ kept) <= MAX_NUMBERS and int(kept.sum()) == S.num_clusters
-    if not room or not fits(S.num_nodes, S.num_clusters, longest):
+    if not takes_assignment(S, graphs):
         return None
+    batch, sizes, kept, first = graphs or one_graph(S)
+    longest = int(kept.max())
     known = Graphs(batch, owners(first, S.num_clusters), first, longest)
     rows = by_rows(edge_index, edge_weight, S, known)
     out, _, onto, members = rows.parts(S.num_nodes)
