@@ -5,7 +5,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.library import opcheck
 
-from lcpool.ops import connect, gate, lcsmp, message, segment, topk  # noqa: F401 - they define operators
+from lcpool.ops import choose, connect, gate, lcsmp, message, segment, topk  # noqa: F401 - they define operators
 from lcpool.ops.edges import Edges
 from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
 
@@ -51,6 +51,12 @@ def samples():
     _, b_d, W_fd, b_fd, _, b_x, w_s, _ = (parameter.detach() for parameter in parameters)
     kept = [torch.rand(*shape, dtype=torch.float64) for shape in ((4, 3), (4, 4), (4, 2), (4, 2))]
     yield "lcsmp_backward", (h, *kept, plain, b_d, W_fd, b_fd, b_x, w_s, *ROWS)
+    graphs = (COUNTS, torch.tensor([0, 3, 4]), torch.tensor([0, 2, 3]))
+    yield "lcpool", (x, *parameters, *ROWS, *graphs, 3)
+    chosen = [plain[:3], h[:3], perm, torch.tensor([1, -1, 0, 2]), h]
+    inputs = [plain, b_d, W_fd, b_fd, b_x, w_s]
+    yield "lcpool_backward", (plain[:3], None, chosen, kept, inputs, list(ROWS), *graphs[1:])
+    yield "lcpool_backward", (plain[:3], h[:3], chosen, kept, inputs, list(ROWS), *graphs[1:])
     yield "connect_clusters", (EDGES.index, [], 4, perm, batch, COUNTS, KEPT, True, 100)
     yield "connect_clusters", (EDGES.index, EDGES.rows(), 4, perm, batch, COUNTS, KEPT, False, 9)
     entries = (EDGES.index, torch.tensor([0, 1, 2, 3]), torch.tensor([0, 0, 1, 1]))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from lcpool.nn.leaf import Bias
-from lcpool.nn.score import Score
+from lcpool.nn.score import Chosen, Score
+from lcpool.ops.choose import choose
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, check_channels
 from lcpool.ops.lcsmp import composed, scores
 from lcpool.ops.precision import wide
+from lcpool.ops.topk import KeepPlan
 
 
 class LCSMP(Score):
@@ -64,16 +67,37 @@ class LCSMP(Score):
 
     def values(self, x: Tensor, edges: Edges) -> Tensor:
         """The scores before the softmax."""
+        self._check(x)
+        parameters = self._plain_parameters()
+        if parameters is None:
+            return composed(x, edges, *self._layers())
+        return scores(wide(x), edges, [wide(parameter) for parameter in parameters])
+
+    def choose(self, x: Tensor, graph: Graph, plan: KeepPlan) -> Chosen | None:
+        """All in one, unless something else than the paper's score is asked for."""
+        parameters = self._plain_parameters()
+        usual = type(self).values is LCSMP.values and type(self).gate is LCSMP.gate
+        as_is = not self.rescale and not torch.is_autocast_enabled(x.device.type)
+        if parameters is None or not usual or not as_is or graph.sizes is None:
+            return None
+        self._check(x)
+        return None if wide(x) is not x else choose(x, graph, plan, parameters)
+
+    def _check(self, x: Tensor) -> None:
         if x.size(-1) != self.in_channels or x.dtype != self.lin_d.weight.dtype:
             check_channels(self, x)
-        layers = (self.lin_d, self.bias_d, self.lin_fd, self.lin_x, self.lin_s)
-        if not all(map(is_plain, layers)):
-            return composed(x, edges, *layers)
-        parameters = (
+
+    def _layers(self) -> tuple[nn.Module, ...]:
+        return self.lin_d, self.bias_d, self.lin_fd, self.lin_x, self.lin_s
+
+    def _plain_parameters(self) -> list[Tensor] | None:
+        """All parameters, if the layers do no more with them than their kind does."""
+        if not all(map(is_plain, self._layers())):
+            return None
+        return [
             self.lin_d.weight, self.bias_d.bias, self.lin_fd.weight, self.lin_fd.bias,
             self.lin_x.weight, self.lin_x.bias, self.lin_s.weight, self.lin_s.bias,
-        )  # fmt: skip
-        return scores(wide(x), edges, [wide(parameter) for parameter in parameters])
+        ]  # fmt: skip
 
     def gate(self, rank: Tensor, graph: Graph) -> Tensor:
         """Softmax over each graph, times its number of nodes if ``rescale``."""

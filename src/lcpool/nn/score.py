@@ -16,6 +16,10 @@ from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
 from lcpool.ops.precision import wide
 from lcpool.ops.segment import graph_softmax
+from lcpool.ops.topk import KeepPlan
+
+# X', h(î), î, the graphs of the kept nodes, and whether all h are numbers.
+Chosen = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 # Strictly increasing, so that what goes in orders nodes as what comes out does, without the ties
 # that saturation makes.
@@ -69,6 +73,10 @@ class Score(nn.Module):
         if self.over_graph:
             return graph_softmax(rank, graph)
         return self.act(rank) if self.act is not None and self.increasing else rank
+
+    def choose(self, x: Tensor, graph: Graph, plan: KeepPlan) -> Chosen | None:
+        """X' = (x ⊙ h)(î, :) for the î that are ranked highest, if that can be had in one step."""
+        return None
 
     def forward(
         self,

@@ -11,7 +11,7 @@ products in two kernels each way, and X·W_d and X·W_x as one product.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -85,24 +85,37 @@ class LCSMPScores:
             return (None,) * 13
         inputs, rows = ctx.saved_tensors[4:13], ctx.saved_tensors[13:]
         if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
-            found = _differentiable(grad, inputs, rows, ctx.needs_input_grad)
+            found = gradients_again([by_layers(inputs, rows)], [grad], inputs, ctx.needs_input_grad)
         else:
             x, _, b_d, W_fd, b_fd, _, b_x, w_s, _ = inputs
             of_x, of_W, of_b_d, of_W_fd, sums = lcsmp_backward(
                 grad, *ctx.saved_tensors[:4], x, b_d, W_fd, b_fd, b_x, w_s, *rows
             )
-            (of_W_d, of_W_x), width = of_W.chunk(2), b_d.numel()
-            of_b_fd, of_b_x, of_w_s, of_b_s = sums.split([width, width, width, 1])
-            found = [
-                of_x, of_W_d, of_b_d, of_W_fd, of_b_fd, of_W_x, of_b_x, of_w_s.view(1, -1), of_b_s
-            ]  # fmt: skip
+            found = [of_x, *take_apart(of_W, of_b_d, of_W_fd, sums)]
         return *found, None, None, None, None
 
 
-def _differentiable(
-    grad: Tensor, inputs: tuple[Tensor, ...], rows: tuple[Tensor, ...], wanted: tuple[bool, ...]
+def take_apart(of_W: Tensor, of_b_d: Tensor, of_W_fd: Tensor, sums: Tensor) -> list[Tensor]:
+    """The gradients of the parameters one by one."""
+    (of_W_d, of_W_x), width = of_W.chunk(2), of_b_d.numel()
+    of_b_fd, of_b_x, of_w_s, of_b_s = torch.split(sums, [width, width, width, 1])
+    return [of_W_d, of_b_d, of_W_fd, of_b_fd, of_W_x, of_b_x, of_w_s.view(1, -1), of_b_s]
+
+
+def gradients_again(
+    outputs: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    wanted: Sequence[bool],
 ) -> list[Tensor | None]:
-    """The gradients, from layers that have gradients again."""
+    """The gradients of those inputs of which one is wanted, with gradients again."""
+    some = [value for value, want in zip(inputs, wanted, strict=False) if want]
+    found = iter(torch.autograd.grad(outputs, some, grads, create_graph=True))
+    return [next(found) if want else None for want in wanted[: len(inputs)]]
+
+
+def by_layers(inputs: Sequence[Tensor], rows: Sequence[Tensor]) -> Tensor:
+    """The scores by layers that have gradients again."""
     x, W_d, b_d, W_fd, b_fd, W_x, b_x, w_s, b_s = inputs
     ptr, node, out_ptr, out_node = rows
     index = torch.stack([node, owners(ptr, node.numel())])
@@ -110,10 +123,7 @@ def _differentiable(
     L_fd, L_x, L_s = (
         partial(linear, weight=W, bias=b) for W, b in ((W_fd, b_fd), (W_x, b_x), (w_s, b_s))
     )
-    s = composed(x, edges, partial(linear, weight=W_d), b_d.add, L_fd, L_x, L_s)
-    some = [value for value, want in zip(inputs, wanted, strict=False) if want]
-    found = iter(torch.autograd.grad(s, some, grad, create_graph=True))
-    return [next(found) if want else None for want in wanted[: len(inputs)]]
+    return composed(x, edges, partial(linear, weight=W_d), b_d.add, L_fd, L_x, L_s)
 
 
 class LCSMPBackward:
@@ -140,9 +150,12 @@ class LCSMPBackward:
         return *like, b_d.new_empty(3 * b_d.numel() + 1)
 
 
+PARAMETERS = (
+    "Tensor W_d, Tensor b_d, Tensor W_fd, Tensor b_fd, Tensor W_x, Tensor b_x, "
+    "Tensor w_s, Tensor b_s"
+)
 lcsmp = operator(
-    "lcsmp(Tensor x, Tensor W_d, Tensor b_d, Tensor W_fd, Tensor b_fd, Tensor W_x, Tensor b_x, "
-    f"Tensor w_s, Tensor b_s, {ROWS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    f"lcsmp(Tensor x, {PARAMETERS}, {ROWS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     LCSMPScores,
 )
 lcsmp_backward = operator(

@@ -155,6 +155,36 @@ def gate_backward(
     return grad_x, torch.zeros_like(h).index_copy(0, perm, of_h)
 
 
+def choose(
+    x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
+) -> tuple[Tensor, ...]:
+    """X', h(î), î, the graph of each, the place of each node in î or −1, h, and whether it is one.
+
+    h is the softmax of ``rank`` over each graph.
+    """
+    h, (perm, batch) = softmax(rank, ptr), select(rank, counts, ptr, kept_ptr, num_kept)
+    place = perm.new_full((rank.numel(),), -1)
+    place[perm] = torch.arange(num_kept, device=perm.device)
+    return *gate(x, h, perm), perm, batch, place, h, (h == h).all().long()
+
+
+def choose_backward(
+    grad: Tensor, grad_score: Tensor | None, out: Tensor, score: Tensor, place: Tensor, h: Tensor,
+    ptr: Tensor, kept_ptr: Tensor,
+) -> Tensor:  # fmt: skip
+    """The gradient of ``rank``: h (g − Σ g h), where g h is the product of X' and its gradient."""
+    product = (grad * out).sum(-1)
+    product = product if grad_score is None else product + grad_score * score
+    total = row_sum(product, kept_ptr).index_select(0, owners(ptr, h.numel()))
+    own = torch.cat([product, product.new_zeros(1)])[place]  # −1 is the last
+    return own - h * total
+
+
+def add_gated(of_x: Tensor, grad: Tensor, score: Tensor, perm: Tensor) -> None:
+    """Add to the rows î of ``of_x`` what flows through X' = x h with h as it is."""
+    of_x[perm] += grad * score.unsqueeze(-1)
+
+
 def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:
     """Look at edges and at the graph of each node; of the edges' order nothing is said."""
     low, high = edge_index.aminmax() if edge_index.numel() else edge_index.new_zeros(2)

@@ -90,8 +90,6 @@ class SelectionPooling(nn.Module):
             perm, batch = above(h, graph, self.min_score)
         else:
             perm, batch = topk(rank, graph, plan)
-        if not isinstance(graph.checks, Trust):
-            perm = graph.checks.require(perm, (h == h).all(), lambda: NAN_SCORES)
         return perm, batch, h
 
     def forward(
@@ -125,14 +123,30 @@ class SelectionPooling(nn.Module):
         plan = KeepPlan.of(self.ratio, graph) if self.min_score is None else None
         X, S = self.gather(graph)
         scored = X if attn is None else check_features("attn", attn, like=graph.x)
-        rank = self.score.rank(scored, graph.edges)
-        perm, batch, h = self.select(rank, graph, plan)
-        X, h = gate(X, h.to(X.dtype), perm)
+        X, h, perm, batch = self._choose(X, scored, graph, plan)
         X = X if self.multiplier == 1 else X * self.multiplier
         edges, attr, assignment = self.connect(graph, perm, plan, S)
         sizes = plan.kept if plan is not None and self.keeps_planned else None
         pooled = Graph(X, edges, attr, batch, graph.batch_size, sizes, graph.checks)
         return Pooled.of(pooled, perm, h, _assignment=assignment)
+
+    def _choose(
+        self, X: Tensor, scored: Tensor, graph: Graph, plan: KeepPlan | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """X' = (X ⊙ h)(î, :), h(î), î and the graphs of the kept nodes; in one step if possible."""
+        chosen = None
+        if scored is X and plan is not None and self.keeps_planned:
+            chosen = self.score.choose(X, graph, plan)
+        if chosen is None:
+            rank = self.score.rank(scored, graph.edges)
+            perm, batch, h = self.select(rank, graph, plan)
+            ok = None if isinstance(graph.checks, Trust) else (h == h).all()
+            X, h = gate(X, h.to(X.dtype), perm)
+        else:
+            X, h, perm, batch, ok = chosen
+        if ok is not None:
+            perm = graph.checks.require(perm, ok, lambda: NAN_SCORES)
+        return X, h, perm, batch
 
     def _size_repr(self) -> str:
         return f"ratio={self.ratio}" if self.min_score is None else f"min_score={self.min_score}"

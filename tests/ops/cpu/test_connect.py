@@ -44,7 +44,21 @@ def test_bits_and_search_and_joins_agree(example: Example, self_loops):
     case = (example.edge_index, example.perm(), example.num_nodes, self_loops)
     expected = by_joins(*case)
     assert torch.equal(by_search(*case), expected)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "LIST_EDGES", -1)
+        assert torch.equal(by_search(*case), expected)
     assert torch.equal(torch.from_numpy(by_bits(*case)), expected)
+
+
+def test_the_lists_of_a_star_are_not_kept():
+    """Of its n leaves each would list all others."""
+    leaf = torch.arange(1, 3000)
+    star = torch.stack([torch.cat([leaf, leaf * 0]), torch.cat([leaf * 0, leaf])])
+    perm = torch.arange(0, 3000, 2)
+    graph = cpu.prepare(*star.numpy(), perm.numpy(), 3000)
+    assert cpu.list_ends(graph)[-1] > 1000 * 3000
+    assert cpu.with_lists(graph) is graph
+    assert by_search(star, perm, 3000).size(1) == 1500**2
 
 
 @pytest.mark.parametrize("self_loops", [True, False])
@@ -56,8 +70,8 @@ def test_rows_of_several_words(sizes, self_loops):
 
 
 def test_a_search_through_more_words_than_one_word_has_bits():
-    """10 000 kept nodes are 157 words, which three words tell apart."""
-    edge_index, perm, n = random_graphs((20_000,), degree=1)
+    """300 000 kept nodes are 4688 words, which 74 words tell apart, and two words those."""
+    edge_index, perm, n = random_graphs((600_000,), degree=1)
     assert by_bits(edge_index, perm, n) is None
     found = cluster_connect(edge_index, perm, n)
     assert torch.equal(found, by_joins(edge_index, perm, n))

@@ -14,7 +14,8 @@ import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
 from lcpool.ops.checks import check_max_edges
-from lcpool.ops.cpu.compiled import compiled, in_parts
+from lcpool.ops.cpu.compiled import compiled
+from lcpool.ops.cpu.team import in_parts
 
 # Words of 64 bits that a row may have, on average over the nodes: beyond, a search takes less.
 MAX_WORDS = 16

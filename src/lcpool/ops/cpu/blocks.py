@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.cpu.compiled import in_parts
 from lcpool.ops.cpu.connect import (
     EDGES_PER_THREAD,
     SHARE,
@@ -16,7 +15,9 @@ from lcpool.ops.cpu.connect import (
     most_edges,
     prepare,
     stack_rows,
+    with_lists,
 )
+from lcpool.ops.cpu.team import in_parts
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class ClusterSearch:
     """Rows of S'ᵀAS' for S = I + A, by a search of depth three from each kept node."""
 
     graph: Any
+    edges: int
     room: Any
     self_loops: bool
 
@@ -38,7 +40,7 @@ class ClusterSearch:
             return find_rows(start + first, start + last, self.graph, self.self_loops, self.room)
 
         size = stop - start
-        work = self.graph[1].size * size // max(self.room.size, 1)
+        work = self.edges * size // max(self.room.size, 1)
         edges, _ = stack_rows(start, in_parts(find, size, work, EDGES_PER_THREAD, SHARE))
         return torch.from_numpy(edges)
 
@@ -50,4 +52,4 @@ def cluster_search(
     # Not made contiguous: edges that are mapped into memory are read where they lie.
     source, target = edge_index.numpy()
     graph = prepare(source, target, perm.contiguous().numpy(), num_nodes)
-    return ClusterSearch(graph, most_edges(graph), self_loops)
+    return ClusterSearch(with_lists(graph), source.size, most_edges(graph), self_loops)

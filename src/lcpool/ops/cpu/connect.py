@@ -1,8 +1,10 @@
 """Connect on a CPU: a search of depth three from each kept node.
 
 Sets of nodes are bits. Marking one is free of branches that no processor could foresee, and read
-word by word the columns of a row come out in order: nothing is sorted. Batches of small graphs,
-whose sets are a few words, need no search: see :mod:`lcpool.ops.cpu.bits`.
+word by word the columns of a row come out in order: nothing is sorted. In a large graph every step
+to another node is a miss of the cache, so the last two steps are taken once for each node, not for
+each kept node that it is near to: the rows of AS' are written down as lists. Batches of small
+graphs, whose sets are a few words, need no search: see :mod:`lcpool.ops.cpu.bits`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from torch import Tensor
 
 from lcpool.ops.checks import Checks, check_max_edges
 from lcpool.ops.cpu.bits import connect_small
-from lcpool.ops.cpu.compiled import compiled, in_parts
+from lcpool.ops.cpu.compiled import compiled
+from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.edges import Edges
 from lcpool.ops.topk import KeepPlan
 
@@ -25,6 +28,8 @@ from lcpool.ops.topk import KeepPlan
 EDGES_PER_THREAD = 8192
 # Rows of hubs stand together where nodes are kept by their degree: each thread takes some of all.
 SHARE = 8
+# Entries that the lists of AS' may have for each edge: around hubs they are too long to keep.
+LIST_EDGES = 16
 TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: take it in parts."
 
 
@@ -58,11 +63,12 @@ def search(graph: Any, self_loops: bool, max_edges: int, values: Any = None) -> 
 
     Where they might exceed ``max_edges`` they are counted first.
     """
-    most = most_edges(graph)
+    most, work = most_edges(graph), graph[1].size
+    graph = with_lists(graph) if values is None else graph
 
     def run(room: Any, values: Any) -> list[Any]:
         part = partial(find_rows, graph=graph, self_loops=self_loops, room=room, values=values)
-        return in_parts(part, most.size, graph[1].size, EDGES_PER_THREAD, SHARE)
+        return in_parts(part, most.size, work, EDGES_PER_THREAD, SHARE)
 
     if most.sum() > max_edges:
         counts = run(None, None)
@@ -78,7 +84,7 @@ def find_rows(
     Args:
         start: the first row.
         stop: the end of the last.
-        graph: A, S'ᵀ and S' by rows, from :func:`prepare`.
+        graph: A, S'ᵀ and S' by rows, from :func:`prepare`, maybe :func:`with_lists`.
         self_loops: keep the diagonal.
         room: a bound on the length of each row (:func:`most_edges`), or None to count only.
         values: the entries of A, S'ᵀ and S'.
@@ -87,8 +93,20 @@ def find_rows(
     size = 0 if room is None else room[start:stop].sum()
     found = np.empty(size, np.uint32)
     weight = None if values is None else np.empty(size, values[0].dtype)
-    lengths = search_rows(start, stop, graph, self_loops, found, values, weight)
+    A = None if graph[0] is None else graph[:2]
+    lengths = search_rows(start, stop, A, *graph[2:], self_loops, found, values, weight)
     return lengths, found, weight
+
+
+def with_lists(graph: Any) -> Any:
+    """The graph with AS' in the place of S' and nothing in that of A, unless that is too much."""
+    edges, ptr = graph[1].size, list_ends(graph)
+    if ptr[-1] > min(LIST_EDGES * edges, 2**32 - 1):
+        return graph
+    ptr, col = ptr.astype(np.uint32), np.empty(ptr[-1], np.uint32)
+    part = partial(write_lists, graph=graph, ptr=ptr, col=col)
+    in_parts(part, ptr.size - 1, edges, EDGES_PER_THREAD)
+    return None, None, *graph[2:4], ptr, col
 
 
 def stack_rows(start: int, parts: list[Any]) -> tuple[Any, Any]:
@@ -178,19 +196,47 @@ def most_edges(graph):
 
 
 @compiled
-def search_rows(start, stop, graph, self_loops, found, values, weight):
+def list_ends(graph):
+    """Where the list of each node's row of AS' begins, and the end of the last."""
+    out_ptr, out, _, _, onto_ptr, _ = graph
+    ptr = np.zeros(out_ptr.size, np.int64)
+    for n in range(out_ptr.size - 1):
+        ptr[n + 1] = ptr[n]
+        for e in range(out_ptr[n], out_ptr[n + 1]):
+            ptr[n + 1] += onto_ptr[out[e] + 1] - onto_ptr[out[e]]
+    return ptr
+
+
+@compiled
+def write_lists(start, stop, graph, ptr, col):
+    """The kept nodes to whose clusters the targets of each node's edges belong, as often."""
+    out_ptr, out, _, _, onto_ptr, onto = graph
+    for n in range(start, stop):
+        at = ptr[n]
+        for e in range(out_ptr[n], out_ptr[n + 1]):
+            for f in range(onto_ptr[out[e]], onto_ptr[out[e] + 1]):
+                col[at] = onto[f]
+                at += 1
+
+
+@compiled
+def search_rows(
+    start, stop, A, into_ptr, into, onto_ptr, onto, self_loops, found, values, weight
+):  # fmt: skip
     """The lengths of rows ``start`` to ``stop`` of A'; their columns, in order, and weights.
 
-    Where ``found`` has no room they are only counted. Without ``values`` there are no weights:
-    numba leaves out all that is for them.
+    Where ``found`` has no room they are only counted. Without ``values`` there are no weights, and
+    without ``A`` it is in ``onto`` already: numba leaves out all that is for them.
     """
-    out_ptr, out, into_ptr, into, onto_ptr, onto = graph
-    num_nodes, num_kept = out_ptr.size - 1, into_ptr.size - 1
+    num_nodes, num_kept = onto_ptr.size - 1, into_ptr.size - 1
     seen = np.zeros(num_nodes // 64 + 1, np.int64)
     reached = np.empty(num_nodes, np.uint32)
-    # The kept nodes that are hit, a bit each, and which words of that are not zero.
+    # The kept nodes that are hit, a bit each; which words of that are not zero, and of that.
     hit = np.zeros(num_kept // 64 + 1, np.int64)
     words = np.zeros(hit.size // 64 + 1, np.int64)
+    tops = np.zeros(words.size // 64 + 1, np.int64)
+    if A is not None:
+        out_ptr, out = A
     if values is not None:
         a, v, s = values
         half, total = np.zeros(num_nodes, a.dtype), np.zeros(num_kept, a.dtype)
@@ -201,6 +247,10 @@ def search_rows(start, stop, graph, self_loops, found, values, weight):
         num_reached = 0
         for c in range(into_ptr[p], into_ptr[p + 1]):
             n = into[c]
+            if A is None:
+                reached[num_reached] = n
+                num_reached += 1
+                continue
             if values is not None:
                 s_np = v[c]
             for e in range(out_ptr[n], out_ptr[n + 1]):
@@ -222,8 +272,8 @@ def search_rows(start, stop, graph, self_loops, found, values, weight):
             for e in range(onto_ptr[m], onto_ptr[m + 1]):
                 q = onto[e]
                 word = q >> 6
-                if hit[word] == 0:
-                    words[word >> 6] |= 1 << (word & 63)
+                words[word >> 6] |= 1 << (word & 63)
+                tops[word >> 12] |= 1 << ((word >> 6) & 63)
                 hit[word] |= 1 << (q & 63)
                 if values is not None:
                     total[q] += t * s[e]
@@ -232,23 +282,28 @@ def search_rows(start, stop, graph, self_loops, found, values, weight):
             if values is not None:
                 total[p] = 0
         before = count
-        for i in range(words.size):
-            left = words[i]
-            words[i] = 0
-            while left != 0:
-                word = 64 * i + trailing_zeros(left)
-                left &= left - 1
-                bits = hit[word]
-                hit[word] = 0
-                while bits != 0:
-                    if found.size:
-                        q = 64 * word + trailing_zeros(bits)
-                        found[count] = q
-                        if values is not None:
-                            weight[count] = total[q]
-                            total[q] = 0
-                    count += 1
-                    bits &= bits - 1
+        for t in range(tops.size):
+            top = tops[t]
+            tops[t] = 0
+            while top != 0:
+                i = 64 * t + trailing_zeros(top)
+                top &= top - 1
+                left = words[i]
+                words[i] = 0
+                while left != 0:
+                    word = 64 * i + trailing_zeros(left)
+                    left &= left - 1
+                    bits = hit[word]
+                    hit[word] = 0
+                    while bits != 0:
+                        if found.size:
+                            q = 64 * word + trailing_zeros(bits)
+                            found[count] = q
+                            if values is not None:
+                                weight[count] = total[q]
+                                total[q] = 0
+                        count += 1
+                        bits &= bits - 1
         lengths[p - start] = count - before
     return lengths
 

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.ops.cpu.compiled import compiled, in_parts
+from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.message import LEAST, array
+from lcpool.ops.cpu.team import in_parts
 
 
 def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:

@@ -30,7 +30,7 @@ def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Te
 def softmax(values: Tensor, ptr: Tensor) -> Tensor:
     """The softmax over the nodes of each graph."""
     h = torch.empty_like(values)
-    normalize(values.detach().numpy(), ptr.numpy(), h.numpy())
+    normalize(0, ptr.numel() - 1, values.detach().numpy(), ptr.numpy(), h.numpy())
     return h
 
 
@@ -80,9 +80,9 @@ def spread(grad, x, ptr, out, ties, grad_x):
 
 
 @compiled
-def normalize(values, ptr, h):
-    """exp(v − max v) / Σ exp(v − max v)."""
-    for g in range(ptr.size - 1):
+def normalize(start, stop, values, ptr, h):
+    """exp(v − max v) / Σ exp(v − max v) over each of some graphs."""
+    for g in range(start, stop):
         most, total = -np.inf, 0.0
         for i in range(ptr[g], ptr[g + 1]):
             most = max(most, values[i])

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.ops.cpu.compiled import compiled, in_parts
-from lcpool.ops.cpu.message import LEAST, add_differences, spread_differences
+from lcpool.ops.cpu.compiled import compiled, regrouped
+from lcpool.ops.cpu.message import LEAST, add_differences
+from lcpool.ops.cpu.team import in_parts
 
 
 def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
@@ -27,24 +28,22 @@ def shifted_difference_backward(
     out_node: Tensor, grad_YG: Tensor,
 ) -> Tensor:  # fmt: skip
     """Write the gradient of y into the left of ``grad_YG``; the gradient of b is returned."""
-    grad_z = torch.empty_like(grad)
-    y, b = YG.numpy(), b_d.detach().numpy()
-    rows = (ptr.numpy(), node.numpy(), out_ptr.numpy(), out_node.numpy())
-    grads = (grad.numpy(), grad_z.numpy(), grad_YG.numpy())
+    inputs = (grad, YG, b_d, ptr, node, out_ptr, out_node)
+    arrays = [*(values.detach().numpy() for values in inputs), grad_YG.numpy()]
 
-    def part(start: int, stop: int) -> None:
-        spread_differences(start, stop, y, y, b, *rows, *grads, True)
+    def part(start: int, stop: int) -> Tensor:
+        return torch.from_numpy(spread_shifted(start, stop, *arrays))
 
-    in_parts(part, grad.size(0), 2 * node.numel() * grad.size(1), LEAST)
-    return grad_z.sum(0)
+    parts = in_parts(part, grad.size(0), 2 * node.numel() * grad.size(1), LEAST)
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
 
 
 def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor) -> Tensor:
     """(relu(F + b_fd) + relu(G + b_x)) w_s + b_s, G being the right of ``YG``."""
-    hidden = torch.empty_like(F)
-    arrays = [values.detach().numpy() for values in (F, YG, b_fd, b_x, hidden)]
+    s = F.new_empty(F.size(0))
+    arrays = [values.detach().numpy() for values in (F, YG, b_fd, b_x, w_s, b_s, s)]
     in_parts(lambda start, stop: add_up(start, stop, *arrays), F.size(0), F.numel(), LEAST)
-    return hidden.mv(w_s.detach()).add_(b_s.detach())
+    return s
 
 
 def combine_backward(
@@ -59,24 +58,55 @@ def combine_backward(
         return torch.from_numpy(take_apart(start, stop, *inputs, *outputs))
 
     parts = in_parts(part, F.size(0), 2 * F.numel(), LEAST)
-    return grad_F, grad_YG, torch.stack(parts).sum(0)
+    return grad_F, grad_YG, parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
 
 
 # Short loops over few arrays: only those does the compiler turn into vector instructions.
 
 
 @compiled
-def add_up(start, stop, F, YG, b_fd, b_x, hidden):
-    """relu(F + b_fd) + relu(G + b_x); NaN is not lost."""
-    width = F.shape[1]
-    zero = F.dtype.type(0)
+def spread_shifted(start, stop, grad, y, shift, ptr, node, out_ptr, out_node, grad_y):
+    """What flows to y_i from its own sum and from those it is in; and to b from these nodes."""
+    width, zero, one = shift.size, y.dtype.type(0), y.dtype.type(1)
+    own, count, total = np.empty((3, width), y.dtype)
+    of_shift = np.zeros(width, y.dtype)
+    for i in range(start, stop):
+        for c in range(width):
+            own[c] = y[i, c] + shift[c]
+        count[:] = zero
+        for e in range(ptr[i], ptr[i + 1]):
+            other = y[node[e]]
+            for c in range(width):
+                count[c] += zero if own[c] - other[c] <= 0 else one
+        for c in range(width):
+            total[c] = count[c] * grad[i, c]
+        for c in range(width):
+            of_shift[c] += total[c]
+        for e in range(out_ptr[i], out_ptr[i + 1]):
+            other, upstream = y[out_node[e]], grad[out_node[e]]
+            for c in range(width):
+                total[c] -= zero if other[c] + shift[c] - y[i, c] <= 0 else upstream[c]
+        for c in range(width):
+            grad_y[i, c] = total[c]
+    return of_shift
+
+
+@regrouped
+def add_up(start, stop, F, YG, b_fd, b_x, w_s, b_s, s):
+    """The scores of nodes ``start`` to ``stop``; NaN is not lost."""
+    width, zero = F.shape[1], F.dtype.type(0)
+    hidden = np.empty(width, F.dtype)
     for i in range(start, stop):
         for c in range(width):
             f = F[i, c] + b_fd[c]
-            hidden[i, c] = zero if f <= 0 else f
+            hidden[c] = zero if f <= 0 else f
         for c in range(width):
             g = YG[i, width + c] + b_x[c]
-            hidden[i, c] += zero if g <= 0 else g
+            hidden[c] += zero if g <= 0 else g
+        total = b_s[0]
+        for c in range(width):
+            total += hidden[c] * w_s[c]
+        s[i] = total
 
 
 @compiled

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.ops.cpu.compiled import compiled, in_parts
+from lcpool.ops.cpu.compiled import compiled
+from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.precision import wide
 
 # Numbers that must be added before a second thread pays.
-LEAST = 2**18
+LEAST = 2**16
 
 
 def array(x: Tensor) -> Any:
@@ -62,10 +63,9 @@ def difference_sum_backward(
     grads, own, others = array(grad), array(z), array(y)
     rows = (ptr.numpy(), node.numpy(), out_ptr.numpy(), out_node.numpy())
     grad_z, grad_y = np.empty_like(own), np.empty_like(own)
-    no_shift = np.zeros(own.shape[1], own.dtype)
 
     def part(start: int, stop: int) -> None:
-        spread_differences(start, stop, own, others, no_shift, *rows, grads, grad_z, grad_y, False)
+        spread_differences(start, stop, own, others, *rows, grads, grad_z, grad_y)
 
     in_parts(part, len(own), 2 * node.numel() * own.shape[1], LEAST)
     return torch.from_numpy(grad_z).to(z.dtype), torch.from_numpy(grad_y).to(y.dtype)
@@ -128,12 +128,9 @@ def add_differences(start, stop, z, y, shift, ptr, node, out):
 
 @compiled
 def spread_differences(
-    start, stop, z, y, shift, ptr, node, out_ptr, out_node, grad, grad_z, grad_y, shifted
-):
-    """What flows to z_i from its own sum, and to y_i from the sums it is in.
-
-    ``shifted`` says that z is y, so that what flows to z flows on to y.
-    """
+    start, stop, z, y, ptr, node, out_ptr, out_node, grad, grad_z, grad_y
+):  # fmt: skip
+    """What flows to z_i from its own sum, and to y_i from the sums it is in."""
     zero = z.dtype.type(0)
     width = grad.shape[1]
     for i in range(start, stop):
@@ -141,10 +138,9 @@ def spread_differences(
         for e in range(ptr[i], ptr[i + 1]):
             k = node[e]
             for c in range(width):
-                grad_z[i, c] += zero if z[i, c] + shift[c] - y[k, c] <= 0 else grad[i, c]
-        for c in range(width):
-            grad_y[i, c] = grad_z[i, c] if shifted else zero
+                grad_z[i, c] += zero if z[i, c] - y[k, c] <= 0 else grad[i, c]
+        grad_y[i] = 0
         for e in range(out_ptr[i], out_ptr[i + 1]):
             t = out_node[e]
             for c in range(width):
-                grad_y[i, c] -= zero if z[t, c] + shift[c] - y[i, c] <= 0 else grad[t, c]
+                grad_y[i, c] -= zero if z[t, c] - y[i, c] <= 0 else grad[t, c]

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from lcpool.ops.assignment import Assignment
 from lcpool.ops.checks import Checks
-from lcpool.ops.cpu.compiled import compiled, in_parts
+from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.connect import EDGES_PER_THREAD, TOO_MANY, search
+from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.sizes import row_pointers
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,29 +9,42 @@ from torch import Tensor
 from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.message import array
 
+# Of a number of 32 bits, written with 64, so many of the lowest bits are 0.
+SPARE = 29
+
 
 def select(
     rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> tuple[Tensor, Tensor]:
     """The nodes of highest rank of each graph, falling, ties to the lower index; and the graphs."""
     perm, batch = (torch.empty(num_kept, dtype=torch.int64) for _ in range(2))
-    best_first(falling(rank), ptr.numpy(), kept_ptr.numpy(), perm.numpy(), batch.numpy())
+    graphs = (ptr.numpy(), kept_ptr.numpy())
+    best_first(0, counts.numel(), array(rank), *graphs, perm.numpy(), batch.numpy())
     return perm, batch
 
 
-def falling(rank: Tensor) -> Any:
-    """Integers in the opposite order of the numbers: −0 as 0, and NaN first, as torch sorts it."""
-    values = array(rank)
-    code = (values + 0).view(f"i{values.itemsize}")
-    rising = np.where(code < 0, code ^ np.iinfo(code.dtype).max, code)
-    return np.where(np.isnan(values), np.iinfo(code.dtype).min, ~rising)
+@compiled
+def best_first(start, stop, rank, ptr, kept_ptr, perm, batch):
+    """Sort each of some graphs, and take what it keeps."""
+    for g in range(start, stop):
+        zero = ptr[g]
+        keys = falling(rank[zero : ptr[g + 1]])
+        if rank.itemsize == 4 and keys.size < 1 << SPARE:
+            # Sorted with their numbers in the spare bits: no two are equal, and any sort will do.
+            order = np.sort(keys + np.arange(keys.size)) & ((1 << SPARE) - 1)
+        else:
+            order = np.argsort(keys, kind="mergesort")
+        for k in range(kept_ptr[g + 1] - kept_ptr[g]):
+            perm[kept_ptr[g] + k] = zero + order[k]
+            batch[kept_ptr[g] + k] = g
 
 
 @compiled
-def best_first(keys, ptr, kept_ptr, perm, batch):
-    """Sort each graph, and take what it keeps."""
-    for g in range(ptr.size - 1):
-        order = np.argsort(keys[ptr[g] : ptr[g + 1]], kind="mergesort")
-        for k in range(kept_ptr[g + 1] - kept_ptr[g]):
-            perm[kept_ptr[g] + k] = ptr[g] + order[k]
-            batch[kept_ptr[g] + k] = g
+def falling(values):
+    """Integers in the opposite order of the numbers: −0 as 0, and NaN first, as torch sorts it."""
+    keys = values.astype(np.float64).view(np.int64)
+    for i in range(keys.size):
+        magnitude = keys[i] & 0x7FFFFFFFFFFFFFFF
+        key = magnitude if keys[i] < 0 else -magnitude
+        keys[i] = key if values[i] == values[i] else -0x7FFFFFFFFFFFFFFF - 1
+    return keys

@@ -18,8 +18,12 @@ def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:
     if batch is None or not batch.numel():
         return Survey(*known, True, 0, 0, torch.from_numpy(ptr))
     graphs = batch.numpy()
-    by_graph = bool((graphs[1:] >= graphs[:-1]).all())
-    return Survey(*known, by_graph, int(graphs[0]), int(graphs[-1]), torch.from_numpy(ptr))
+    by_graph, begins = begin_graphs(graphs)
+    graph_ptr = torch.from_numpy(begins)
+    return Survey(
+        *known, by_graph, int(graphs[0]), int(graphs[-1]), torch.from_numpy(ptr),
+        (graph_ptr, graph_ptr) if begins.size else None,
+    )  # fmt: skip
 
 
 def rows(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
@@ -52,6 +56,25 @@ def look(source, target, num_nodes):
             return True, True, False, ptr
         next_back[t] += 1
     return True, True, True, ptr
+
+
+@compiled
+def begin_graphs(batch):
+    """Whether the nodes stand by graph; where each begins and the last one ends.
+
+    Nothing of the latter if they do not, or if there are more graphs than nodes.
+    """
+    for i in range(1, batch.size):
+        if batch[i] < batch[i - 1]:
+            return False, np.empty(0, np.int64)
+    if batch[0] < 0 or batch[-1] >= batch.size:
+        return True, np.empty(0, np.int64)
+    ptr = np.zeros(batch[-1] + 2, np.int64)
+    for i in range(batch.size):
+        ptr[batch[i] + 1] = i + 1
+    for g in range(ptr.size - 1):  # An empty graph ends where the one before does.
+        ptr[g + 1] = max(ptr[g + 1], ptr[g])
+    return True, ptr
 
 
 @compiled

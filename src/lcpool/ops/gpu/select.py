@@ -47,25 +47,37 @@ def place(
     """Where some nodes go."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < num_nodes
-    # The graph of i: the last that begins at i or before. Of empty graphs the last one has it.
+    g = graph_of(i, ptr, num_graphs, steps)
+    start, stop = tl.load(ptr + g, inside, 0), tl.load(ptr + g + 1, inside, 0)
+    before = ahead(i, inside, rank, start, stop, num_nodes, STEP)
+    kept, end = tl.load(kept_ptr + g, inside, 0), tl.load(kept_ptr + g + 1, inside, 0)
+    is_kept = inside & (kept + before < end)
+    tl.store(perm + kept + before, i.to(tl.int64), is_kept)
+    tl.store(batch + kept + before, g.to(tl.int64), is_kept)
+
+
+@triton.jit
+def graph_of(i, ptr, num_graphs, steps):
+    """The last graph that begins at i or before. Of empty graphs the last one has it."""
     low, high = tl.zeros_like(i), tl.zeros_like(i) + num_graphs
     for _ in range(steps + 1):
         middle, going = (low + high) // 2, low < high
         below = tl.load(ptr + middle + 1, going, 0) <= i
         low, high = tl.where(going & below, middle + 1, low), tl.where(going & ~below, middle, high)
-    start, stop = tl.load(ptr + low, inside, 0), tl.load(ptr + low + 1, inside, 0)
+    return low
+
+
+@triton.jit
+def ahead(i, inside, rank, start, stop, num_nodes, STEP: tl.constexpr):
+    """How many nodes of its graph, from ``start`` to ``stop``, go before each of some nodes i."""
     own = key(tl.load(rank + i, inside, 0.0))
     before = tl.zeros_like(start)
-    begin = tl.min(tl.where(inside, start, num_nodes))
-    for first in range(begin, tl.max(stop), STEP):
+    for first in range(tl.min(tl.where(inside, start, num_nodes)), tl.max(stop), STEP):
         j = first + tl.arange(0, STEP)
         other = key(tl.load(rank + j, j < num_nodes, 0.0))
         same = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
-        ahead = (other[None, :] > own[:, None]) | (
+        better = (other[None, :] > own[:, None]) | (
             (other[None, :] == own[:, None]) & (j[None, :] < i[:, None])
         )
-        before += tl.sum((same & ahead).to(tl.int64), 1)
-    kept, end = tl.load(kept_ptr + low, inside, 0), tl.load(kept_ptr + low + 1, inside, 0)
-    is_kept = inside & (kept + before < end)
-    tl.store(perm + kept + before, i.to(tl.int64), is_kept)
-    tl.store(batch + kept + before, low.to(tl.int64), is_kept)
+        before += tl.sum((same & better).to(tl.int64), 1)
+    return before

@@ -1,0 +1,101 @@
+"""The softmax of scores, the nodes that they choose, and X' on a CPU: graph by graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lcpool.ops.cpu.compiled import compiled, regrouped
+from lcpool.ops.cpu.gate import scale
+from lcpool.ops.cpu.graph import normalize
+from lcpool.ops.cpu.message import LEAST
+from lcpool.ops.cpu.select import best_first
+from lcpool.ops.cpu.team import in_parts
+
+
+def choose(
+    x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
+) -> tuple[Tensor, ...]:
+    """X', h(î), î, the graph of each, the place of each node in î or −1, h, and whether it is one.
+
+    h is the softmax of ``rank`` over each graph.
+    """
+    out, score, h = x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept), torch.empty_like(rank)
+    perm, batch = (torch.empty(num_kept, dtype=torch.int64) for _ in range(2))
+    place = perm.new_empty(rank.numel())
+    inputs = [values.numpy() for values in (x.detach(), rank, ptr, kept_ptr)]
+    outputs = [values.numpy() for values in (out, score, perm, batch, place, h)]
+
+    def part(start: int, stop: int) -> bool:
+        found: bool = choose_nodes(start, stop, *inputs, *outputs)
+        return found
+
+    ok = torch.tensor(int(all(in_parts(part, counts.numel(), out.numel(), LEAST))))
+    return out, score, perm, batch, place, h, ok
+
+
+def choose_backward(
+    grad: Tensor, grad_score: Tensor | None, out: Tensor, score: Tensor, place: Tensor, h: Tensor,
+    ptr: Tensor, kept_ptr: Tensor,
+) -> Tensor:  # fmt: skip
+    """The gradient of ``rank``."""
+    of_score = torch.zeros_like(score) if grad_score is None else grad_score
+    inputs = [values.numpy() for values in (grad, of_score, out, score, place, h, ptr, kept_ptr)]
+    of_rank = torch.empty_like(h)
+    result = of_rank.numpy()
+
+    def part(start: int, stop: int) -> None:
+        spread_choice(start, stop, *inputs, result)
+
+    in_parts(part, ptr.numel() - 1, grad.numel(), LEAST)
+    return of_rank
+
+
+def add_gated(of_x: Tensor, grad: Tensor, score: Tensor, perm: Tensor) -> None:
+    """Add to the rows î of ``of_x`` what flows through X' = x h with h as it is."""
+    arrays = [values.numpy() for values in (grad, score, perm, of_x)]
+    in_parts(lambda start, stop: add_rows(start, stop, *arrays), len(grad), grad.numel(), LEAST)
+
+
+@compiled
+def choose_nodes(start, stop, x, rank, ptr, kept_ptr, out, score, perm, batch, place, h):
+    """Some graphs; whether all their h are numbers."""
+    normalize(start, stop, rank, ptr, h)
+    best_first(start, stop, rank, ptr, kept_ptr, perm, batch)
+    ok = True
+    for i in range(ptr[start], ptr[stop]):
+        place[i] = -1
+        ok &= h[i] == h[i]
+    for p in range(kept_ptr[start], kept_ptr[stop]):
+        place[perm[p]] = p
+    scale(kept_ptr[start], kept_ptr[stop], x, h, perm, out, score)
+    return ok
+
+
+@regrouped
+def spread_choice(
+    start, stop, grad, grad_score, out, score, place, h, ptr, kept_ptr, of_rank
+):  # fmt: skip
+    """h_i (g_i − Σ_j g_j h_j), where g_i h_i is the product of X'_i and its gradient."""
+    zero = h.dtype.type(0)
+    for g in range(start, stop):
+        first, last = kept_ptr[g], kept_ptr[g + 1]
+        own, total = np.empty(last - first, h.dtype), zero
+        for p in range(first, last):
+            product = grad_score[p] * score[p]
+            for c in range(grad.shape[1]):
+                product += grad[p, c] * out[p, c]
+            own[p - first] = product
+            total += product
+        for i in range(ptr[g], ptr[g + 1]):
+            of_rank[i] = (own[place[i] - first] if place[i] >= 0 else zero) - h[i] * total
+
+
+@compiled
+def add_rows(start, stop, grad, score, perm, of_x):
+    """x_i += h_i g_i."""
+    for p in range(start, stop):
+        i = perm[p]
+        for c in range(grad.shape[1]):
+            of_x[i, c] += score[p] * grad[p, c]

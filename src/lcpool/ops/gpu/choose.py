@@ -1,0 +1,152 @@
+"""The softmax of scores, the nodes that they choose, and X' on a GPU, in one launch each way."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lcpool.ops import plain
+from lcpool.ops.gpu.select import BLOCK, MAX_NODES, STEP, ahead, graph_of
+
+CHANNELS = 64
+ROWS, LONG = 32, 256
+
+
+def choose(
+    x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
+) -> tuple[Tensor, ...]:
+    """X', h(î), î, the graph of each, the place of each node in î or −1, h, and whether it is one.
+
+    h is the softmax of ``rank`` over each graph.
+    """
+    if counts.numel() and int(counts.max()) > MAX_NODES:
+        return plain.choose(x, rank, counts, ptr, kept_ptr, num_kept)
+    out, score, h = x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept), torch.empty_like(rank)
+    perm, batch = ptr.new_empty(num_kept), ptr.new_empty(num_kept)
+    place, ok = perm.new_empty(rank.numel()), perm.new_ones(())
+    if num_kept:
+        choose_nodes[(triton.cdiv(rank.numel(), BLOCK),)](
+            x, rank, ptr, kept_ptr, out, score, perm, batch, place, h, ok, rank.numel(),
+            ptr.numel() - 1, x.size(1), counts.numel().bit_length(), BLOCK, STEP, CHANNELS,
+        )  # fmt: skip
+    return out, score, perm, batch, place, h, ok
+
+
+def choose_backward(
+    grad: Tensor, grad_score: Tensor | None, out: Tensor, score: Tensor, place: Tensor, h: Tensor,
+    ptr: Tensor, kept_ptr: Tensor,
+) -> Tensor:  # fmt: skip
+    """The gradient of ``rank``."""
+    of_rank, of_kept = torch.empty_like(h), torch.empty_like(score)
+    if h.numel():
+        spread_choice[(ptr.numel() - 1,)](
+            grad, score if grad_score is None else grad_score, out, score, place, h, ptr, kept_ptr,
+            of_kept, of_rank, grad.size(1), grad_score is not None, ROWS, CHANNELS, LONG,
+        )  # fmt: skip
+    return of_rank
+
+
+def add_gated(of_x: Tensor, grad: Tensor, score: Tensor, perm: Tensor) -> None:
+    """Add to the rows î of ``of_x`` what flows through X' = x h with h as it is."""
+    if grad.numel():
+        blocks = triton.cdiv(len(grad), ROWS), triton.cdiv(grad.size(1), CHANNELS)
+        add_rows[blocks](grad, score, perm, of_x, len(grad), grad.size(1), ROWS, CHANNELS)
+
+
+@triton.jit
+def choose_nodes(
+    x, rank, ptr, kept_ptr, out, score, perm, batch, place, h, ok, num_nodes, num_graphs, width,
+    steps, BLOCK: tl.constexpr, STEP: tl.constexpr, CHANNELS: tl.constexpr,
+):  # fmt: skip
+    """Some nodes."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < num_nodes
+    g = graph_of(i, ptr, num_graphs, steps)
+    start, stop = tl.load(ptr + g, inside, 0), tl.load(ptr + g + 1, inside, 0)
+    before = ahead(i, inside, rank, start, stop, num_nodes, STEP)
+    share = probability(i, inside, rank, start, stop, num_nodes, STEP)
+    kept, end = tl.load(kept_ptr + g, inside, 0), tl.load(kept_ptr + g + 1, inside, 0)
+    p = kept + before
+    is_kept = inside & (p < end)
+    tl.store(h + i, share, inside)
+    tl.store(place + i, tl.where(is_kept, p, -1), inside)
+    tl.store(ok + tl.zeros_like(i), 0, inside & (share != share))
+    tl.store(score + p, share, is_kept)
+    tl.store(perm + p, i.to(tl.int64), is_kept)
+    tl.store(batch + p, g.to(tl.int64), is_kept)
+    for first in range(0, width, CHANNELS):
+        c = first + tl.arange(0, CHANNELS)
+        mask = is_kept[:, None] & (c < width)[None, :]
+        rows = tl.load(x + i.to(tl.int64)[:, None] * width + c[None, :], mask, 0.0)
+        tl.store(out + p[:, None] * width + c[None, :], rows * share[:, None], mask)
+
+
+@triton.jit
+def probability(i, inside, rank, start, stop, num_nodes, STEP: tl.constexpr):
+    """exp(s_i − max s) / Σ exp(s − max s) over the graph, from ``start`` to ``stop``, of each i."""
+    own = tl.load(rank + i, inside, 0.0)
+    first, last = tl.min(tl.where(inside, start, num_nodes)), tl.max(stop)
+    most = tl.full(own.shape, float("-inf"), own.dtype)
+    for block in range(first, last, STEP):
+        most = tl.maximum(most, tl.max(of_graph(block, rank, start, stop, num_nodes, STEP), 1))
+    most = tl.where(start < stop, most, 0.0)
+    total = tl.zeros_like(own)
+    for block in range(first, last, STEP):
+        others = of_graph(block, rank, start, stop, num_nodes, STEP)
+        total += tl.sum(tl.exp(others - most[:, None]), 1)
+    return tl.exp(own - most) / tl.where(start < stop, total, 1.0)
+
+
+@triton.jit
+def of_graph(block, rank, start, stop, num_nodes, STEP: tl.constexpr):
+    """The scores of some nodes: a row for each graph, −∞ where a node is of another."""
+    j = block + tl.arange(0, STEP)
+    values = tl.load(rank + j, j < num_nodes, float("-inf"))
+    same = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
+    return tl.where(same, values[None, :], float("-inf"))
+
+
+@triton.jit
+def spread_choice(
+    grad, grad_score, out, score, place, h, ptr, kept_ptr, of_kept, of_rank, width,
+    SCORED: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
+    """h_i (g_i − Σ_j g_j h_j) of a graph; g_i h_i is the product of X'_i and its gradient."""
+    graph = tl.program_id(0)
+    total = tl.zeros((ROWS,), h.dtype.element_ty)
+    last = tl.load(kept_ptr + graph + 1)
+    for first in range(tl.load(kept_ptr + graph), last, ROWS):
+        p = first + tl.arange(0, ROWS)
+        own = tl.zeros((ROWS,), h.dtype.element_ty)
+        for block in range(0, width, CHANNELS):
+            c = block + tl.arange(0, CHANNELS)
+            mask = (p < last)[:, None] & (c < width)[None, :]
+            at = p[:, None] * width + c[None, :]
+            own += tl.sum(tl.load(grad + at, mask, 0.0) * tl.load(out + at, mask, 0.0), 1)
+        if SCORED:
+            own += tl.load(grad_score + p, p < last, 0.0) * tl.load(score + p, p < last, 0.0)
+        tl.store(of_kept + p, own, p < last)
+        total += own
+    inner = tl.sum(total, 0)
+    tl.debug_barrier()  # All threads of the program see what the others have stored.
+    stop = tl.load(ptr + graph + 1)
+    for first in range(tl.load(ptr + graph), stop, LONG):
+        i = first + tl.arange(0, LONG)
+        p = tl.load(place + i, i < stop, -1)
+        own = tl.load(of_kept + p, p >= 0, 0.0)
+        tl.store(of_rank + i, own - tl.load(h + i, i < stop, 0.0) * inner, i < stop)
+
+
+@triton.jit
+def add_rows(grad, score, perm, of_x, num_kept, width, ROWS: tl.constexpr, CHANNELS: tl.constexpr):
+    """x_i += h_i g_i."""
+    p = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
+    inside = p < num_kept
+    mask = inside[:, None] & (c < width)[None, :]
+    at = of_x + tl.load(perm + p, inside, 0)[:, None] * width + c[None, :]
+    more = tl.load(grad + p[:, None] * width + c[None, :], mask, 0.0)
+    share = tl.load(score + p, inside, 0.0)
+    tl.store(at, tl.load(at, mask, 0.0) + share[:, None] * more, mask)

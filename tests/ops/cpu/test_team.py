@@ -1,0 +1,72 @@
+import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+team = pytest.importorskip("lcpool.ops.cpu.team")
+
+
+@pytest.fixture(autouse=True, params=["torch's threads", "own threads"])
+def four_threads(request, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    if request.param == "own threads":
+        monkeypatch.setattr(team, "torch_threads", lambda: None)
+    elif team.torch_threads() is None:
+        pytest.skip("torch's threads cannot be had here")
+
+
+@pytest.mark.parametrize("share", [1, 3])
+@pytest.mark.parametrize("size", [0, 3, 100])
+def test_parts_come_in_order_and_leave_nothing_out(size, share):
+    parts = team.in_parts(lambda start, stop: range(start, stop), size, 8, 2, share)
+    assert len(parts) == 4 * share
+    assert [i for part in parts for i in part] == list(range(size))
+
+
+def test_little_work_is_not_shared():
+    assert team.in_parts(lambda start, stop: (start, stop), 100, 7, 4) == [(0, 100)]
+
+
+def test_an_error_in_a_thread_is_raised():
+    def part(start, stop):
+        if start:
+            raise ValueError(start)
+
+    with pytest.raises(ValueError, match="25"):
+        team.in_parts(part, 100, 100, 1)
+
+
+def test_threads_work_at_once(monkeypatch):
+    """They meet: neither could go on alone."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    barrier = threading.Barrier(2)
+    assert team.in_parts(lambda *_: barrier.wait(60) >= 0, 2, 2, 1) == [True] * 2
+
+
+def test_from_several_threads_at_once():
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(lambda _: total(), range(50))) == [100] * 50
+
+
+def test_a_part_may_use_torch():
+    x = torch.randn(400, 200)
+    parts = team.in_parts(lambda start, stop: x[start:stop] @ x.t(), 400, 400, 1)
+    torch.testing.assert_close(torch.cat(parts), x @ x.t())
+
+
+def total() -> int:
+    return sum(team.in_parts(lambda start, stop: stop - start, 100, 100, 1))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="the system does not fork"
+)
+def test_a_forked_process_has_threads_of_its_own():
+    """A data loader's worker: the threads that the pool had started did not come along."""
+    assert total() == 100
+    context = multiprocessing.get_context("fork")
+    with context.Pool(1) as pool:
+        assert pool.apply_async(total).get(timeout=60) == 100

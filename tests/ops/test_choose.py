@@ -1,0 +1,110 @@
+"""LCPool's scores, selection and gate as one operator, against the same step by step."""
+
+import pytest
+import torch
+from graphs import Example, graphs
+from hypothesis import HealthCheck, given, settings
+
+from lcpool import LCSMP
+from lcpool.ops.choose import choose
+from lcpool.ops.gate import gate
+from lcpool.ops.graph import Graph
+from lcpool.ops.topk import KeepPlan, topk
+
+each = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+pytestmark = pytest.mark.usefixtures("backend")
+
+
+def by_steps(score, x, graph, plan):
+    rank = score.rank(x, graph.edges)
+    perm, batch = topk(rank, graph, plan)
+    return *gate(x, score.gate(rank, graph), perm), perm, batch
+
+
+def problem(example: Example, dtype=torch.float64, channels=8):
+    torch.manual_seed(example.seed)
+    x = torch.randn(example.num_nodes, channels, dtype=dtype, requires_grad=True)
+    graph = Graph.of(x, example.edge_index, None, example.batch, len(example.sizes))
+    return LCSMP(channels, 5).to(dtype), x, graph, KeepPlan.of(0.5, graph)
+
+
+@each
+@given(graphs())
+def test_as_step_by_step(example: Example):
+    """Values and all gradients; of a graph without nodes, too."""
+    score, x, graph, plan = problem(example)
+    X, h, perm, batch, ok = score.choose(x, graph, plan)
+    expected = by_steps(score, x, graph, plan)
+    assert ok == 1
+    assert torch.equal(perm, expected[2])
+    assert torch.equal(batch, expected[3])
+    leaves = [x, *score.parameters()]
+    ways = [torch.randn_like(X), torch.randn_like(h)]
+    for outputs, grads in (((0, 1), ways), ((0,), ways[:1]), ((1,), ways[1:])):
+        ours, theirs = (
+            torch.autograd.grad([found[i] for i in outputs], leaves, grads, retain_graph=True)
+            for found in ((X, h), expected)
+        )
+        torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close((X, h), expected[:2])
+
+
+SMALL = Example((3, 0, 2), torch.tensor([[0, 1, 1, 2, 2, 4, 3], [1, 0, 2, 1, 2, 3, 4]]), 0)
+
+
+def parts(score, x, graph, plan):
+    def call(x, *parameters):
+        return choose(x, graph, plan, list(parameters))[:2]
+
+    return call, (x, *score._plain_parameters())
+
+
+def test_gradients_and_their_gradients():
+    call, inputs = parts(*problem(SMALL, channels=2))
+    assert torch.autograd.gradcheck(call, inputs)
+    assert torch.autograd.gradgradcheck(call, inputs)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # from Triton's interpreter
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_scores_that_are_no_numbers_are_told(wrong):
+    score, x, graph, plan = problem(SMALL)
+    assert score.choose(x, graph, plan)[-1] == 1
+    assert score.choose(x.detach().index_fill(0, torch.tensor(4), wrong), graph, plan)[-1] == 0
+
+
+def test_the_largest_score_is_near_the_limit():
+    """The softmax does not overflow."""
+    score, x, graph, plan = problem(SMALL, torch.float32)
+    with torch.no_grad():
+        score.lin_s.bias.fill_(1e30)
+    assert score.choose(x, graph, plan)[1].isfinite().all()
+
+
+def test_wider_than_a_block_of_channels():
+    score, x, graph, plan = problem(SMALL, torch.float32, channels=150)
+    torch.testing.assert_close(
+        score.choose(x, graph, plan)[:4], by_steps(score, x, graph, plan), rtol=1e-4, atol=1e-5
+    )
+
+
+class Own(LCSMP):
+    def gate(self, rank, graph):
+        return super().gate(rank, graph).sqrt()
+
+
+class OwnValues(LCSMP):
+    def values(self, x, edges):
+        return -super().values(x, edges)
+
+
+@pytest.mark.parametrize("make", [Own, OwnValues, lambda c: LCSMP(c, rescale=True)])
+def test_other_scores_go_step_by_step(make):
+    _, x, graph, plan = problem(SMALL)
+    assert make(8).double().choose(x, graph, plan) is None
+
+
+def test_hooks_are_not_passed_by():
+    score, x, graph, plan = problem(SMALL)
+    score.lin_x.register_forward_hook(lambda *_: None)
+    assert score.choose(x, graph, plan) is None
