@@ -1,6 +1,7 @@
-"""The connect step beside sparse matrix libraries: time and memory on a CPU.
+"""The connect step beside sparse matrix libraries: time and memory.
 
     python benchmarks/connect.py --threads 2
+    python benchmarks/connect.py --device cuda
 
 First the pattern of A' = S'ᵀAS' for S = I + A, half of the nodes kept at random: from the edges of
 A and ``perm`` to the edges of A', int64 both, on input that was checked before, as in a layer.
@@ -13,13 +14,15 @@ graph, whose A' is large, all find the same first rows.
 
 Then S'ᵀAS' with weights, as ASAPooling connects: A + I with weights, an S' of its pattern. PyG's
 stage (the code of its layer) has no gradient on a CPU, so that its forward pass stands beside
-lcpool's forward pass and beside forward and backward together.
+lcpool's forward pass and beside forward and backward together. Where it has one, on a GPU, both
+together stand in a column of their own. On a GPU this is the only table.
 
 Times are medians, taken in turns, by the clock and as the processor counts them over all threads:
 on a busy machine the clock counts the waiting too. Threads without work sleep (OMP_WAIT_POLICY);
 else those of one library, waiting for more, would slow down the next. Memory is the largest
 resident set of a call in a process of its own, beyond what was resident before (the input, and the
-libraries, which have done a small case); twice the output stands beside it.
+libraries, which have done a small case); twice the output stands beside it. On a GPU only the clock
+counts, and memory is what torch has allocated at its peak.
 """
 
 from __future__ import annotations
@@ -34,14 +37,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from operators import machine, print_table, show_machine
+from operators import machine, print_table, show_machine, wait
 from shapes import Shape, draw_edges, draw_scale_free
 from torch import Tensor
 from torch_geometric.utils import (
@@ -56,7 +59,7 @@ from lcpool import Assignment, cluster_connect
 from lcpool.data import load_dataset
 from lcpool.ops.assignment import clusters
 from lcpool.ops.checks import Checks
-from lcpool.ops.connect import connect_assignment, connect_clusters
+from lcpool.ops.connect import connect_clusters
 from lcpool.ops.cpu.connect import (
     EDGES_PER_THREAD,
     SHARE,
@@ -68,6 +71,9 @@ from lcpool.ops.cpu.connect import (
 )
 from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.edges import Edges
+from lcpool.ops.sizes import Sizes
+from lcpool.ops.topk import KeepPlan
+from lcpool.ops.weighted import connect_assignment
 
 TU = ("PROTEINS", "NCI1", "DD")
 RANDOM = {
@@ -81,12 +87,31 @@ Cell = dict[str, Any]
 
 @dataclass
 class Case:
-    """A graph and the nodes that are kept; ``rows`` of A' are found, all where it is None."""
+    """A graph and the nodes that are kept; ``rows`` of A' are found, all where it is None.
+
+    With ``counts``, it is a batch of graphs of so many nodes, of which half are kept.
+    """
 
     edge_index: Tensor
     perm: Tensor
     num_nodes: int
     rows: int | None = None
+    counts: list[int] | None = None
+
+    def to(self, device: str) -> Case:
+        """The same on a device."""
+        return replace(self, edge_index=self.edge_index.to(device), perm=self.perm.to(device))
+
+    def graphs(self) -> tuple[Tensor | None, KeepPlan | None]:
+        """The graph of each node, and how many nodes each has and keeps, as a layer knows them."""
+        if self.counts is None:
+            return None, None
+        nodes = torch.tensor(self.counts)
+        sizes, kept = (Sizes.of(n, self.perm.device) for n in (nodes, (nodes + 1) // 2))
+        return sizes.batch, KeepPlan(sizes, kept)
+
+
+SMALL = Case(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([0, 2]), 3)
 
 
 # --- graphs ---------------------------------------------------------------------------------------
@@ -114,7 +139,8 @@ def make_case(name: str, count: int, args: argparse.Namespace) -> Case:
         start + torch.randperm(n, generator=generator)[: (n + 1) // 2]
         for start, n in zip(starts, counts, strict=False)
     ]
-    return Case(edge_index, torch.cat(kept), sum(counts), rows)
+    several = counts if len(counts) > 1 else None
+    return Case(edge_index, torch.cat(kept), sum(counts), rows, several).to(args.device)
 
 
 def cases(args: argparse.Namespace) -> Iterator[tuple[str, int]]:
@@ -211,20 +237,28 @@ def pattern_calls(case: Case) -> dict[str, Callable[[], Tensor]]:
 # --- with weights ---------------------------------------------------------------------------------
 
 
-def by_pyg(edges: Tensor, weight: Tensor, score: Tensor, case: Case) -> Tensor:
+def by_pyg(
+    edges: Tensor, weight: Tensor, score: Tensor, case: Case, backward: bool = False
+) -> Tensor:
     """The last stage of PyG's ASAPooling: its calls, one by one."""
+    weight, score = (x.detach().requires_grad_(backward) for x in (weight, score))
     size = (case.num_nodes, case.num_nodes)
     A = to_torch_csr_tensor(edges, weight, size=size)
     S = to_torch_coo_tensor(edges, score, size=size)
     S = S.index_select(1, case.perm).to_sparse_csr()
-    return remove_self_loops(*to_edge_index(S.t().to_sparse_csr() @ (A @ S)))[0]
+    found, values = remove_self_loops(*to_edge_index(S.t().to_sparse_csr() @ (A @ S)))
+    if backward:
+        values.backward(torch.ones_like(values))
+    return found
 
 
-def by_product(edges: Tensor, weight: Tensor, score: Tensor, case: Case, backward: bool) -> Tensor:
+def by_product(
+    edges: Tensor, weight: Tensor, score: Tensor, case: Case, graphs: Any, backward: bool
+) -> Tensor:
     """The same stage here: S' = S(:, î), A', and all gradients."""
     weight, score = (x.detach().requires_grad_(backward) for x in (weight, score))
     S = Assignment(*edges, score, case.num_nodes, case.num_nodes).columns(case.perm)
-    found, values = connect_assignment(edges, S, weight, False, 2**40, Checks())
+    found, values = connect_assignment(edges, S, weight, *graphs, False, 2**40, Checks())
     if backward:
         values.backward(torch.ones_like(values))
     return found
@@ -233,16 +267,29 @@ def by_product(edges: Tensor, weight: Tensor, score: Tensor, case: Case, backwar
 def weighted_calls(case: Case) -> dict[str, Callable[[], Tensor]]:
     """The connect step of ASAPooling, by name."""
     generator = torch.Generator().manual_seed(0)
-    edges, weight = add_remaining_self_loops(
-        case.edge_index, torch.rand(case.edge_index.size(1), generator=generator), 1.0,
-        case.num_nodes,
-    )  # fmt: skip
-    given = (edges, weight, torch.rand(edges.size(1), generator=generator), case)
-    return {
-        OURS: partial(by_product, *given, backward=True),
-        FORWARD: partial(by_product, *given, backward=False),
-        "PyG": partial(by_pyg, *given),
+    weight = torch.rand(case.edge_index.size(1), generator=generator).to(case.perm.device)
+    edges, weight = add_remaining_self_loops(case.edge_index, weight, 1.0, case.num_nodes)
+    score = torch.rand(edges.size(1), generator=generator).to(case.perm.device)
+    given, graphs = (edges, weight, score, case), case.graphs()
+    calls: dict[str, Callable[[], Tensor]] = {
+        OURS: partial(by_product, *given, graphs, backward=True),
+        FORWARD: partial(by_product, *given, graphs, backward=False),
+        "PyG, forward": partial(by_pyg, *given),
     }
+    if pyg_has_gradients(case.perm.device):
+        calls["PyG"] = partial(by_pyg, *given, backward=True)
+    return calls
+
+
+def pyg_has_gradients(device: torch.device) -> bool:
+    """Whether torch.sparse knows the gradient of these products there."""
+    ones = torch.ones(SMALL.edge_index.size(1), device=device)
+    small = SMALL.to(str(device))
+    try:
+        by_pyg(small.edge_index, ones, ones, small, backward=True)
+    except (NotImplementedError, RuntimeError):
+        return False
+    return True
 
 
 CALLS = {"pattern": pattern_calls, "weighted": weighted_calls}
@@ -265,8 +312,10 @@ def measure(kind: str, name: str, count: int, args: argparse.Namespace) -> dict[
     started = time.perf_counter()
     while len(times[OURS]) < 5 or time.perf_counter() - started < args.seconds:
         for call, run in calls.items():
+            wait(args.device)
             before = time.perf_counter(), time.process_time()
             run()
+            wait(args.device)
             after = time.perf_counter(), time.process_time()
             times[call].append((after[0] - before[0], after[1] - before[1]))
     cells = {}
@@ -293,16 +342,27 @@ def sorted_keys(edges: Tensor) -> Tensor:
 
 
 def peak_mib(kind: str, call: str, name: str, count: int, args: argparse.Namespace) -> float:
-    """The peak of the resident set in one call, beyond what was resident before."""
+    """The peak of one call: of the resident set, or of a GPU's memory, beyond what there was."""
     settle(args)
-    small = Case(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([0, 2]), 3)
-    CALLS[kind](small)[call]()
+    CALLS[kind](SMALL.to(args.device))[call]()
     step = CALLS[kind](make_case(name, count, args))[call]
+    if args.device != "cpu":
+        return peak_of_device(step, args.device)
     ctypes.CDLL(None).malloc_trim(0)  # Memory that is free already would hide what is taken.
     Path("/proc/self/clear_refs").write_text("5")  # The kernel forgets the peak.
     before = resident("VmRSS")
     step()
     return (resident("VmHWM") - before) / 1024
+
+
+def peak_of_device(step: Callable[[], Tensor], device: str) -> float:
+    """The peak of a call on a GPU, beyond what was allocated before."""
+    wait(device)
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    step()
+    wait(device)
+    return float(torch.cuda.max_memory_allocated(device) - before) / 2**20
 
 
 def resident(key: str) -> int:
@@ -323,7 +383,7 @@ def columns(kind: str, cells: dict[str, Cell]) -> dict[str, str]:
     return {OURS: OURS, CHECKED: CHECKED} | faster
 
 
-def show(kind: str, results: list[Cell]) -> None:
+def show(kind: str, results: list[Cell], clocks: dict[str, str]) -> None:
     """Print the times and the memory of each case; a ratio is the best peer's time to lcpool's."""
     times, memory = [], []
     for result in results:
@@ -332,7 +392,7 @@ def show(kind: str, results: list[Cell]) -> None:
         ours = [name for name in shown if name.startswith(OURS)]
         best = {
             key: min(cells[name][key] for name in shown.values() if name not in ours)
-            for key in ("ms", "processor ms")
+            for key in clocks.values()
         }
         times.append((
             result["case"], f"{edges:,}",
@@ -344,7 +404,7 @@ def show(kind: str, results: list[Cell]) -> None:
         mib = (number(peaks[name]) if name in peaks else "–" for name in shown.values())
         memory.append((result["case"], number(2 * output), *mib))
     title = "The pattern of A'" if kind == "pattern" else "S'ᵀAS' with weights, as ASAPooling"
-    ratios = [f"{how} ×" for _ in ours for how in ("clock", "processor")]
+    ratios = [f"{how} ×" for _ in ours for how in clocks]
     print_table(f"{title}: milliseconds", ("", "edges", *shown, *ratios), times)
     print_table(f"{title}: peak MiB", ("", "twice the output", *shown), memory)
 
@@ -361,18 +421,23 @@ def arguments() -> argparse.Namespace:
         help=f"any of {', '.join(names)}; all by default")  # fmt: skip
     add("--sizes", nargs="+", type=int, default=[32, 320], help="numbers of graphs in a TU batch")
     add("--only", choices=CALLS, help="one of the two tables")
+    add("--device", default="cpu", help="cpu, or cuda for the table with weights")
     add("--threads", type=int, default=2)
     add("--seconds", type=float, default=10, help="for the timing of each case, at least 5 rounds")
     add("--scale-free", type=int, default=1_000_000, metavar="NODES")
     add("--root", help="where the TU datasets are")
     add("--seed", type=int, default=0)
     add("--json", type=Path, metavar="FILE", help="where to save all numbers")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.device != "cpu":
+        if args.only == "pattern":
+            parser.error("the pattern of A' has peers on a CPU alone: leave out --device.")
+        args.only = "weighted"
+    return args
 
 
 def main() -> None:
     args = arguments()
-    args.device = "cpu"
     host = machine(args)
     show_machine(host)
     # Read when the libraries are imported: by the processes that measure.
@@ -395,8 +460,9 @@ def main() -> None:
             results.setdefault(kind, []).append(found)
             if args.json:
                 args.json.write_text(json.dumps({"machine": host, "results": results}, indent=1))
+    clocks = {"clock": "ms"} | ({"processor": "processor ms"} if args.device == "cpu" else {})
     for kind, cells_of_kind in results.items():
-        show(kind, cells_of_kind)
+        show(kind, cells_of_kind, clocks)
 
 
 if __name__ == "__main__":

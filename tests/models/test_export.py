@@ -28,7 +28,8 @@ def tensors(*index):
 
 
 @pytest.mark.parametrize(
-    ("pool", "conv", "strict"), [("lcpool", "gcn", False), ("lcpool*", "graphconv", True)]
+    ("pool", "conv", "strict"),
+    [("lcpool", "gcn", False), ("lcpool*", "graphconv", True), ("asapool", "gcn", False)],
 )
 def test_an_exported_backbone_scores_other_graphs_as_before(pool, conv, strict):
     torch.manual_seed(0)

@@ -12,6 +12,9 @@ from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import connect, product
 from lcpool.ops.assignment import clusters, selection
 from lcpool.ops.checks import Checks
+from lcpool.ops.edges import Edges
+from lcpool.ops.sizes import Sizes
+from lcpool.ops.topk import KeepPlan
 
 
 def by_torch(example: Example, perm, self_loops=True):
@@ -44,6 +47,23 @@ def test_lemma_5(example: Example, self_loops):
     found = cluster_connect(example.edge_index, perm, example.num_nodes, self_loops)
     assert torch.equal(found, edges_of(expected))
     assert torch.equal(by_torch(example, perm, self_loops), found)
+
+
+@pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize("astray", ["edges", "kept nodes"])
+def test_what_does_not_stand_by_graph_counts_too(astray):
+    """Edges that leave their graph, and kept nodes in another order than planned."""
+    edge_index, batch = torch.tensor([[0, 1, 3, 4, 5], [1, 0, 4, 5, 3]]), torch.arange(6) // 3
+    perm = torch.tensor([1, 2, 4, 3])
+    if astray == "edges":
+        edge_index = torch.cat([edge_index, torch.tensor([[1], [5]])], dim=1)
+    else:
+        perm = torch.tensor([4, 1, 3])
+    counts = (Sizes.of(torch.tensor(c), perm.device) for c in ((3, 3), (2, 2)))
+    found = connect.connect_clusters(
+        Edges(edge_index, 6), perm, batch, KeepPlan(*counts), True, 99, Checks()
+    )
+    assert torch.equal(found, edges_of(lemma_5(dense(edge_index, 6), perm)))
 
 
 @given(graphs())

@@ -7,7 +7,6 @@ from torch.library import opcheck
 
 from lcpool.ops import choose, connect, gate, lcsmp, message, segment, topk  # noqa: F401 - they define operators
 from lcpool.ops.edges import Edges
-from lcpool.ops.kernels import cpu_kernels
 from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
 
 EDGES = Edges(torch.tensor([[0, 1, 1, 2, 2, 3, 3], [1, 0, 2, 1, 3, 2, 3]]), 4)
@@ -61,16 +60,18 @@ def samples():
     yield "connect_clusters", (EDGES.index, [], 4, perm, batch, COUNTS, KEPT, True, 100)
     yield "connect_clusters", (EDGES.index, EDGES.rows(), 4, perm, batch, COUNTS, KEPT, False, 9)
     entries = (EDGES.index, torch.tensor([0, 1, 2, 3]), torch.tensor([0, 0, 1, 1]))
-    yield "connect_assignment", (*entries, features(7), features(4), 4, 2, True, 100)
-    found = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]])
-    weights = (torch.rand(7, dtype=torch.float64), h, 4, 2)
-    yield "connect_assignment_backward", (h, found, *entries, *weights)
+    sizes = ([], 4, 2)
+    yield "connect_assignment", (*entries, features(7), features(4), *sizes, True, 100)
+    graphs = ([batch, COUNTS, KEPT, torch.tensor([0, 2, 3])], 4, 3)
+    yield "connect_assignment", (*entries, features(7), features(4), *graphs, False, 100)
+    found, kept = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]]), [torch.empty(0).long()] * 3
+    weights = (torch.rand(7, dtype=torch.float64), h)
+    yield "connect_assignment_backward", (h, found, *kept, h[:0], *entries, *weights, *sizes)
     yield "in_range", (EDGES.index, 4, "edge_index", "node")
     yield "graph_count", (batch,)
     yield "require", (perm, torch.tensor(True), "never")
 
 
-cpu_kernels()  # They define operators, too.
 SAMPLES = list(samples())
 
 

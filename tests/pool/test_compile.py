@@ -41,7 +41,7 @@ def results(pool, arguments, options):
 @pytest.mark.parametrize(
     ("name", "given"),
     [*(("lcpool", given) for given in BATCHES), ("lcpool*", "batch"), ("topk", "one graph"),
-     ("sag", "batch"), ("diff", "batch_size")],
+     ("sag", "batch"), *(("asap", given) for given in BATCHES), ("diff", "batch_size")],
 )  # fmt: skip
 def test_compiles_once_for_graphs_of_all_sizes(name, given):
     pool = make(name)
@@ -58,6 +58,22 @@ def test_compiles_without_kernels(backend):
     arguments, options = graphs(0, (7, 5, 9))
     ours, eager = (results(p, arguments, options) for p in (compiled(pool), pool))
     torch.testing.assert_close(ours, eager, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch"], indirect=True)
+def test_weights_and_their_gradients_compile_too(backend):
+    """Also without a kernel, where autograd adds in another order."""
+    pool = make("asap")
+    fast = compiled(pool)
+    for seed, sizes in enumerate([(7, 5, 9), (12, 3), (4, 8, 6, 11)]):
+        (x, edges), options = graphs(seed, sizes, "batch")
+        weight = torch.rand(edges.size(1), dtype=torch.float64, requires_grad=True)
+        found = []
+        for p in (fast, pool):
+            out = p(x, edges, weight, **options)
+            found.append(torch.autograd.grad(out.edge_attr.cos().sum(), [x, weight]))
+        for ours, eager in zip(*found, strict=True):
+            torch.testing.assert_close(ours, eager)
 
 
 def test_bad_input_raises_when_compiled_too():

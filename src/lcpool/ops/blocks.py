@@ -16,9 +16,9 @@ from torch import Tensor
 from lcpool.atomic import whole_file
 from lcpool.ops.assignment import clusters
 from lcpool.ops.checks import Checks, check_count, check_edge_index
-from lcpool.ops.connect import check_perm, off_diagonal
+from lcpool.ops.connect import check_perm
 from lcpool.ops.kernels import kernels
-from lcpool.ops.product import Rows, meetings, multiply
+from lcpool.ops.product import Rows, meetings, multiply, off_diagonal
 
 # A block of so many edges is 256 MiB of indices.
 EDGES_PER_BLOCK = 2**24

@@ -7,6 +7,7 @@ cluster selection.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +19,6 @@ from lcpool.ops.checks import (
     check_count,
     check_edge_index,
     check_index,
-    check_max_edges,
     check_range,
 )
 from lcpool.ops.edges import Edges
@@ -26,9 +26,10 @@ from lcpool.ops.graph import check_edge_attr
 from lcpool.ops.graph import edge_weight as one_weight_an_edge
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import is_traced, operator
-from lcpool.ops.product import Entries, Rows, TripleProduct
+from lcpool.ops.product import connect_by_joins
 from lcpool.ops.sizes import Sizes
 from lcpool.ops.topk import KeepPlan
+from lcpool.ops.weighted import connect_assignment
 
 # Beyond this many edges (4 GiB of indices) a pooled graph is taken for a mistake.
 MAX_EDGES = 2**28
@@ -207,66 +208,18 @@ def assignment_connect(
     checks = Checks()
     edge_index = check_edge_index(edge_index, assignment.num_nodes, checks, assignment.node)
     check_edge_attr(edge_weight, edge_index)
-    for name, size in (("node", assignment.num_nodes), ("cluster", assignment.num_clusters)):
-        check_range(f"assignment.{name}", getattr(assignment, name), size, name, checks)
+    node, cluster = (
+        check_range(f"assignment.{name}", index, size, name, checks)
+        for name, index, size in (
+            ("node", assignment.node, assignment.num_nodes),
+            ("cluster", assignment.cluster, assignment.num_clusters),
+        )
+    )
+    S = replace(assignment, node=node, cluster=cluster)
     if edge_weight is not None:
         edge_weight = one_weight_an_edge(edge_weight, edge_weight.dtype)
-    return connect_assignment(edge_index, assignment, edge_weight, self_loops, max_edges, checks)
-
-
-def connect_assignment(
-    edge_index: Tensor,
-    assignment: Assignment,
-    edge_weight: Tensor | None,
-    self_loops: bool,
-    max_edges: int,
-    checks: Checks,
-) -> tuple[Tensor, Tensor]:
-    """:func:`assignment_connect` on checked input, by a compiled kernel where there is one."""
-    if edge_weight is None:
-        like = torch.empty(0) if assignment.value is None else assignment.value
-        edge_weight = torch.ones(edge_index.size(1), dtype=like.dtype, device=edge_index.device)
-    options = (self_loops, max_edges)
-    found: tuple[Tensor, Tensor] | None = kernels(edge_index).connect_assignment(
-        edge_index, edge_weight, assignment, *options
-    )
-    if found is not None:
-        return found
-    edges, weight = connect_by_joins(edge_index, edge_weight, assignment, *options, checks)
-    assert weight is not None
-    return edges, weight
-
-
-def connect_by_joins(
-    edge_index: Tensor,
-    edge_weight: Tensor | None,
-    S: Assignment,
-    self_loops: bool,
-    max_edges: int,
-    checks: Checks,
-) -> tuple[Tensor, Tensor | None]:
-    """SᵀAS by joins, block by block; counted first where it might exceed ``max_edges``."""
-    A = Rows.of(edge_index[0], edge_index[1], edge_weight, S.num_nodes)
-    by_node = Rows.of(S.node, S.cluster, S.value, S.num_nodes)
-    by_cluster = Rows.of(S.cluster, S.node, S.value, S.num_clusters)
-    product = TripleProduct(by_cluster, A, by_node, max(S.num_clusters, 1), checks)
-    if product.work > max_edges:
-        with torch.no_grad():
-            count = sum(off_diagonal(b, self_loops)[0].size(1) for b in product.blocks())
-        check_max_edges(max_edges, count)
-    found = [off_diagonal(block, self_loops) for block in product.blocks()]
-    weights = [weight for _, weight in found if weight is not None]
-    edges = torch.cat([edges for edges, _ in found], dim=1)
-    return edges, torch.cat(weights) if weights else None
-
-
-def off_diagonal(block: Entries, self_loops: bool) -> tuple[Tensor, Tensor | None]:
-    """Edges and weights of a block of A', without the diagonal unless ``self_loops``."""
-    edges, weight = torch.stack([block.row, block.col]), block.value
-    if self_loops:
-        return edges, weight
-    off = (block.row != block.col).nonzero().view(-1)
-    return edges[:, off], None if weight is None else weight.index_select(0, off)
+    options = (self_loops, max_edges, checks)
+    return connect_assignment(edge_index, S, edge_weight, None, None, *options)
 
 
 def surviving_edge_attr(

@@ -205,7 +205,16 @@ def cluster_search(*_: object) -> None:
     """Left to joins."""
 
 
+def takes_assignment(*_: object) -> bool:
+    """None of them."""
+    return False
+
+
 def connect_assignment(*_: object) -> None:
+    """Left to joins."""
+
+
+def connect_assignment_backward(*_: object) -> None:
     """Left to joins."""
 
 

@@ -14,7 +14,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from lcpool.ops.checks import Checks
+from lcpool.ops.assignment import Assignment
+from lcpool.ops.checks import Checks, check_max_edges
 from lcpool.ops.sizes import row_pointers
 
 # Meetings that one join may hold at a time. They take 16 to 40 bytes each.
@@ -93,11 +94,7 @@ class TripleProduct:
         self.Sr, self.A, self.S, self.num_cols, self.checks = Sr, A, S, num_cols, checks
         work = meetings(Sr, A, S)
         self.work, size = checks.read(work.sum(), Sr.ptr[-1])
-        self.cuts = [0, size]
-        if self.work > MAX_MEETINGS:
-            block = (work.cumsum(0) - work) // MAX_MEETINGS
-            first = torch.nonzero(block.diff()).view(-1) + 1
-            self.cuts[1:1] = Sr.ptr[first].tolist()
+        self.cuts = [0, *Sr.ptr[cuts(work, self.work)].tolist(), size]
 
     def blocks(self) -> Iterator[Entries]:
         """The entries of the product, block after block, sorted."""
@@ -108,8 +105,93 @@ class TripleProduct:
             yield multiply(half, self.S, self.num_cols, self.checks)
 
 
+def cuts(work: Tensor, total: int) -> Tensor:
+    """Where to cut rows of so much work so that a block has about as many meetings as it may."""
+    if total <= MAX_MEETINGS:
+        return work.new_empty(0)
+    block = (work.cumsum(0) - work) // MAX_MEETINGS
+    return torch.nonzero(block.diff()).view(-1) + 1
+
+
 def meetings(Sr: Rows, A: Rows, S: Rows) -> Tensor:
     """How often each row of Sᵀ meets an entry in either join of (Sᵀ A) S, at the most."""
     through = A.lengths.index_add(0, A.entries.row, S.lengths[A.entries.col])
     work = through.new_zeros(Sr.ptr.numel() - 1)
     return work.index_add_(0, Sr.entries.row, through[Sr.entries.col])
+
+
+def connect_by_joins(
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    S: Assignment,
+    self_loops: bool,
+    max_edges: int,
+    checks: Checks,
+) -> tuple[Tensor, Tensor | None]:
+    """SᵀAS by joins, block by block; counted first where it might exceed ``max_edges``."""
+    A = Rows.of(edge_index[0], edge_index[1], edge_weight, S.num_nodes)
+    by_node = Rows.of(S.node, S.cluster, S.value, S.num_nodes)
+    by_cluster = Rows.of(S.cluster, S.node, S.value, S.num_clusters)
+    product = TripleProduct(by_cluster, A, by_node, max(S.num_clusters, 1), checks)
+    if product.work > max_edges:
+        with torch.no_grad():
+            count = sum(off_diagonal(b, self_loops)[0].size(1) for b in product.blocks())
+        check_max_edges(max_edges, count)
+    found = [off_diagonal(block, self_loops) for block in product.blocks()]
+    weights = [weight for _, weight in found if weight is not None]
+    edges = torch.cat([edges for edges, _ in found], dim=1)
+    return edges, torch.cat(weights) if weights else None
+
+
+def off_diagonal(block: Entries, self_loops: bool) -> tuple[Tensor, Tensor | None]:
+    """Edges and weights of a block of A', without the diagonal unless ``self_loops``."""
+    edges, weight = torch.stack([block.row, block.col]), block.value
+    if self_loops:
+        return edges, weight
+    off = (block.row != block.col).nonzero().view(-1)
+    return edges[:, off], None if weight is None else weight.index_select(0, off)
+
+
+def gradients_by_joins(
+    grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment
+) -> tuple[Tensor, Tensor]:
+    """What flows from the weights of SᵀAS to those of A and to the entries of S.
+
+    An edge (n, m) of A makes entry (n, p) of S meet every entry (m, q): s_np a_nm s_mq is a summand
+    of a'_pq, and its gradient is g_pq times what each of the three is multiplied by. There are
+    gradients of the gradients again.
+
+    Args:
+        grad: the gradient of the weights.
+        edges: the edges of SᵀAS, sorted. What meets elsewhere has no gradient.
+        edge_index: the edges of A.
+        edge_weight: its entries.
+        S: the assignment, with values.
+    """
+    assert S.value is not None
+    by_node = Rows.of(S.node, torch.arange(S.node.numel(), device=S.node.device), None, S.num_nodes)
+    entry, lengths = by_node.entries.col, by_node.lengths
+    keys = edges[0] * S.num_clusters + edges[1]
+    work = lengths[edge_index[0]] * lengths[edge_index[1]]
+    total = int(work.sum())
+    of_weight, of_value = torch.zeros_like(edge_weight), torch.zeros_like(S.value)
+    if not keys.numel():
+        return of_weight, of_value
+    for start, stop in pairwise([0, *cuts(work, total).tolist(), work.numel()]):
+        here, (source, target) = work[start:stop], edge_index[:, start:stop]
+        first = here.cumsum(0) - here
+        e = torch.arange(stop - start, device=work.device).repeat_interleave(here)
+        met, right = torch.arange(e.numel(), device=work.device) - first[e], lengths[target][e]
+        i = entry[by_node.ptr[source][e] + met // right]
+        j = entry[by_node.ptr[target][e] + met % right]
+        key = S.cluster[i] * S.num_clusters + S.cluster[j]
+        at = torch.searchsorted(keys, key).clamp(max=keys.numel() - 1)
+        found = keys[at] == key
+        e, i, j, at = (t[found] for t in (e + start, i, j, at))
+        g, a, s, t = (
+            values.index_select(0, where)
+            for values, where in ((grad, at), (edge_weight, e), (S.value, i), (S.value, j))
+        )
+        of_weight = of_weight.index_add(0, e, g * s * t)
+        of_value = of_value.index_add(0, i, g * a * t).index_add(0, j, g * s * a)
+    return of_weight, of_value

@@ -17,7 +17,6 @@ from lcpool.ops.assignment import Assignment, clusters, selection
 from lcpool.ops.checks import Trust
 from lcpool.ops.connect import (
     MAX_EDGES,
-    connect_assignment,
     connect_clusters,
     filter_edges,
     surviving_edge_attr,
@@ -26,6 +25,7 @@ from lcpool.ops.edges import Edges
 from lcpool.ops.gate import gate
 from lcpool.ops.graph import Graph, check_channels, check_features, edge_weight
 from lcpool.ops.topk import KeepPlan, above, check_ratio, topk
+from lcpool.ops.weighted import connect_assignment
 from lcpool.pool.output import Pooled
 
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
@@ -233,7 +233,7 @@ class LocalAssignmentPooling(SelectionPooling):
             return edges, attr, partial(selection, perm, graph.num_nodes)
         S = S.columns(perm, graph.checks)
         index, weight = connect_assignment(
-            graph.edge_index, S, edge_weight(graph.edge_attr, graph.x.dtype),
+            graph.edge_index, S, edge_weight(graph.edge_attr, graph.x.dtype), graph.batch, plan,
             self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
         return Edges(index, perm.numel(), in_order=True), weight, S

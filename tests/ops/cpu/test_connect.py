@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lcpool import cluster_connect
 from lcpool.ops.assignment import clusters
 from lcpool.ops.checks import Checks
-from lcpool.ops.connect import connect_by_joins
+from lcpool.ops.product import connect_by_joins
 
 bits = pytest.importorskip("lcpool.ops.cpu.bits")
 cpu = pytest.importorskip("lcpool.ops.cpu.connect")

@@ -12,7 +12,7 @@ from lcpool.ops.cpu.lcsmp import (
     shifted_difference_sum,
 )
 from lcpool.ops.cpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
-from lcpool.ops.cpu.product import connect_assignment
+from lcpool.ops.cpu.product import connect_assignment, connect_assignment_backward, takes_assignment
 from lcpool.ops.cpu.select import select
 from lcpool.ops.cpu.survey import rows, survey
 
@@ -25,6 +25,7 @@ __all__ = [
     "combine",
     "combine_backward",
     "connect_assignment",
+    "connect_assignment_backward",
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",
@@ -40,4 +41,5 @@ __all__ = [
     "softmax",
     "softmax_backward",
     "survey",
+    "takes_assignment",
 ]

@@ -17,160 +17,58 @@ from torch import Tensor
 
 from lcpool.ops.assignment import Assignment
 from lcpool.ops.checks import Checks
-from lcpool.ops.connect import connect_by_joins
 from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.connect import EDGES_PER_THREAD, TOO_MANY, search
 from lcpool.ops.cpu.team import in_parts
-from lcpool.ops.operator import operator
-from lcpool.ops.precision import wide
 from lcpool.ops.sizes import row_pointers
 
 
+def takes_assignment(S: Assignment, graphs: list[Tensor]) -> bool:
+    """All of them."""
+    return True
+
+
 def connect_assignment(
-    edge_index: Tensor, edge_weight: Tensor, S: Assignment, self_loops: bool, max_edges: int
+    edge_index: Tensor,
+    edge_weight: Tensor,
+    S: Assignment,
+    graphs: list[Tensor],
+    self_loops: bool,
+    max_edges: int,
+    checks: Checks,
 ) -> tuple[Tensor, Tensor]:
-    """The edges of S'ᵀAS', sorted, and their weights."""
-    value = edge_weight.new_ones(S.node.numel()) if S.value is None else S.value
-    dtype = torch.promote_types(edge_weight.dtype, value.dtype)
-    numbers = (wide(edge_weight.to(dtype)), wide(value.to(dtype)))
-    weight, edges = multiply(
-        edge_index, S.node, S.cluster, *numbers, S.num_nodes, S.num_clusters, self_loops, max_edges
-    )
-    return edges, weight.to(dtype)
+    """The weights of S'ᵀAS' and its edges, sorted; graphs need not be told apart."""
+    graph, values = by_rows(edge_index, edge_weight, S)
+    edges, weight = search(graph, self_loops, max_edges, values)
+    return torch.from_numpy(weight), torch.from_numpy(edges)
 
 
-class ConnectAssignment:
-    """The weights of S'ᵀAS' and its edges."""
-
-    @staticmethod
-    def forward(
-        edge_index: Tensor,
-        node: Tensor,
-        cluster: Tensor,
-        edge_weight: Tensor,
-        value: Tensor,
-        num_nodes: int,
-        num_clusters: int,
-        self_loops: bool,
-        max_edges: int,
-    ) -> tuple[Tensor, Tensor]:
-        """Both in one search."""
-        graph, values = by_rows(
-            edge_index, node, cluster, edge_weight, value, num_nodes, num_clusters
-        )
-        edges, weight = search(graph, self_loops, max_edges, values)
-        return torch.from_numpy(weight), torch.from_numpy(edges)
-
-    @staticmethod
-    def fake(edge_index: Tensor, _: Tensor, __: Tensor, edge_weight: Tensor, *___: Any) -> Any:
-        """As many edges as will be found."""
-        size = torch.library.get_ctx().new_dynamic_size()
-        return edge_weight.new_empty(size), edge_index.new_empty(2, size)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        """Only what came in and went out is kept for the gradient."""
-        _, edges = output
-        ctx.mark_non_differentiable(edges)
-        ctx.save_for_backward(edges, *inputs[:5])
-        ctx.sizes, ctx.options = inputs[5:7], inputs[7:]
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        """All gradients by a kernel; by joins where theirs are asked for in turn."""
-        edges, *inputs = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            grads = gradients_by_joins(grad, inputs, ctx.sizes, ctx.options)
-        else:
-            grads = [*multiply_backward(grad.contiguous(), edges, *inputs, *ctx.sizes)]
-        return None, None, None, *grads, None, None, None, None
-
-
-class Gradients:
+def connect_assignment_backward(
+    grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment, *_: Any
+) -> tuple[Tensor, Tensor]:
     """The gradients of the weights of A and of the entries of S'."""
-
-    @staticmethod
-    def forward(
-        grad: Tensor,
-        edges: Tensor,
-        edge_index: Tensor,
-        node: Tensor,
-        cluster: Tensor,
-        edge_weight: Tensor,
-        value: Tensor,
-        num_nodes: int,
-        num_clusters: int,
-    ) -> tuple[Tensor, Tensor]:
-        """The gradients of the weights of A and of the entries of S'."""
-        graph, values = by_rows(
-            edge_index, node, cluster, edge_weight, value, num_nodes, num_clusters
-        )
-        rows = (row_pointers(edges[0], num_clusters).numpy(), edges[1].numpy())
-        part = partial(spread_rows, graph=graph, values=values, rows=rows, grad=grad.numpy())
-        parts = in_parts(part, num_clusters, grad.numel(), EDGES_PER_THREAD)
-        a, left, right = (sum(grads[1:], start=grads[0]) for grads in zip(*parts, strict=True))
-        source, n, c = (t.contiguous().numpy() for t in (edge_index[0], node, cluster))
-        value_grad = from_rows(c, graph[2], left) + from_rows(n, graph[4], right)
-        return torch.from_numpy(from_rows(source, graph[0], a)), torch.from_numpy(value_grad)
-
-    @staticmethod
-    def fake(
-        grad: Tensor,
-        edges: Tensor,
-        edge_index: Tensor,
-        node: Tensor,
-        cluster: Tensor,
-        edge_weight: Tensor,
-        value: Tensor,
-        *_: int,
-    ) -> tuple[Tensor, Tensor]:
-        """As these."""
-        return edge_weight.new_empty(edge_weight.shape), value.new_empty(value.shape)
-
-
-def gradients_by_joins(
-    grad: Tensor, inputs: list[Tensor], sizes: tuple[int, int], options: tuple[bool, int]
-) -> list[Tensor | None]:
-    """Gradients that have gradients, as far as they are wanted."""
-    edge_index, node, cluster, edge_weight, value = inputs
-    S = Assignment(node, cluster, value, *sizes)
-    _, weight = connect_by_joins(edge_index, edge_weight, S, *options, Checks())
-    assert weight is not None
-    wanted = [v for v in (edge_weight, value) if v.requires_grad]
-    found = iter(torch.autograd.grad(weight, wanted, grad, create_graph=True))
-    return [next(found) if v.requires_grad else None for v in (edge_weight, value)]
-
-
-ENTRIES = "Tensor edge_index, Tensor node, Tensor cluster, Tensor edge_weight, Tensor value"
-SIZES = "SymInt num_nodes, SymInt num_clusters"
-multiply = operator(
-    f"connect_assignment({ENTRIES}, {SIZES}, bool self_loops, SymInt max_edges) "
-    "-> (Tensor, Tensor)",
-    ConnectAssignment,
-)
-multiply_backward = operator(
-    f"connect_assignment_backward(Tensor grad, Tensor edges, {ENTRIES}, {SIZES}) "
-    "-> (Tensor, Tensor)",
-    Gradients,
-)
+    graph, values = by_rows(edge_index, edge_weight, S)
+    rows = (row_pointers(edges[0], S.num_clusters).numpy(), edges[1].numpy())
+    part = partial(spread_rows, graph=graph, values=values, rows=rows, grad=grad.numpy())
+    parts = in_parts(part, S.num_clusters, grad.numel(), EDGES_PER_THREAD)
+    a, left, right = (sum(grads[1:], start=grads[0]) for grads in zip(*parts, strict=True))
+    source, n, c = (t.contiguous().numpy() for t in (edge_index[0], S.node, S.cluster))
+    value_grad = from_rows(c, graph[2], left) + from_rows(n, graph[4], right)
+    return torch.from_numpy(from_rows(source, graph[0], a)), torch.from_numpy(value_grad)
 
 
 def by_rows(
-    edge_index: Tensor,
-    node: Tensor,
-    cluster: Tensor,
-    edge_weight: Tensor,
-    value: Tensor,
-    num_nodes: int,
-    num_clusters: int,
+    edge_index: Tensor, edge_weight: Tensor, S: Assignment
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """A, S'ᵀ and S' by rows: where rows begin and their columns, of each; the entries of each."""
+    assert S.value is not None
     (source, target), n, c, a, s = (
-        t.detach().contiguous().numpy() for t in (edge_index, node, cluster, edge_weight, value)
+        t.detach().contiguous().numpy()
+        for t in (edge_index, S.node, S.cluster, edge_weight, S.value)
     )
-    A = to_rows(source, target, a, num_nodes)
-    St, S = to_rows(c, n, s, num_clusters), to_rows(n, c, s, num_nodes)
-    return (*A[:2], *St[:2], *S[:2]), (A[2], St[2], S[2])
+    A = to_rows(source, target, a, S.num_nodes)
+    St, S_ = to_rows(c, n, s, S.num_clusters), to_rows(n, c, s, S.num_nodes)
+    return (*A[:2], *St[:2], *S_[:2]), (A[2], St[2], S_[2])
 
 
 @compiled

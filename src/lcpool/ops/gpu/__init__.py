@@ -11,9 +11,10 @@ from lcpool.ops.gpu.lcsmp import (
     shifted_difference_sum,
 )
 from lcpool.ops.gpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
+from lcpool.ops.gpu.product import connect_assignment, connect_assignment_backward, takes_assignment
 from lcpool.ops.gpu.select import select
 from lcpool.ops.gpu.survey import rows, survey
-from lcpool.ops.plain import cluster_search, connect_assignment
+from lcpool.ops.plain import cluster_search
 
 __all__ = [
     "add_gated",
@@ -24,6 +25,7 @@ __all__ = [
     "combine",
     "combine_backward",
     "connect_assignment",
+    "connect_assignment_backward",
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",
@@ -39,4 +41,5 @@ __all__ = [
     "softmax",
     "softmax_backward",
     "survey",
+    "takes_assignment",
 ]

@@ -1,11 +1,13 @@
-"""Connect on a GPU: sets of kept nodes as bits, a hop as an OR over neighbours.
+"""The pattern of S'ᵀAS' on a GPU: sets of clusters as bits, a hop as an OR over neighbours.
 
-Each node holds a row of bits, one for every kept node of its graph. Three sweeps give the rows of
-S', AS' and S'ᵀAS'; a fourth writes down the bits that are set. Nothing is sorted, and the host
+Each node holds a row of bits, one for every cluster of its graph. Three sweeps give the rows of S',
+AS' and S'ᵀAS'; a fourth writes down the bits that are set. Nothing is sorted here, and the host
 waits once, for the number of edges.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 import triton
@@ -13,13 +15,31 @@ import triton.language as tl
 from torch import Tensor
 
 from lcpool.ops.checks import Checks, check_max_edges
-from lcpool.ops.edges import Edges
+from lcpool.ops.edges import Edges, Neighbours
 from lcpool.ops.topk import KeepPlan
 
 BITS = 32
 # Words of 32 bits that the rows may take together (1 GiB); what needs more is left to joins.
 MAX_WORDS = 2**28
 NODES = 128
+# Stands before the counts of edges where something leads out of its graph: none comes near.
+STRAY = tl.constexpr(2**62)
+
+
+class Graphs(NamedTuple):
+    """Which rows and which bits belong together.
+
+    Attributes:
+        batch: the graph of each node.
+        of_cluster: the graph of each cluster; these stand by graph.
+        first: the first cluster of each graph, and the end of the last.
+        longest: the most clusters of a graph, on the host.
+    """
+
+    batch: Tensor
+    of_cluster: Tensor
+    first: Tensor
+    longest: int
 
 
 def connect_clusters(
@@ -44,127 +64,172 @@ def connect_clusters(
     """
     if plan is None:
         plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
-    batch = perm.new_zeros(edges.num_nodes) if batch is None else batch
-    # As far apart as the longest rows need; the others leave a gap.
-    stride = -(-int(plan.kept.counts.max()) // BITS) if plan.kept.counts.numel() else 0
-    if not 0 < stride * edges.num_nodes <= MAX_WORDS:
+    batch = perm.new_zeros(edges.num_nodes) if batch is None else batch.contiguous()
+    longest = int(plan.kept.counts.max()) if plan.kept.counts.numel() else 0
+    if not fits(edges.num_nodes, perm.numel(), longest):
         return None
-    width = min(BITS, triton.next_power_of_2(stride))
-    graph = (batch, plan.kept.ptr, stride)
-    onto = torch.empty(stride * edges.num_nodes, dtype=torch.int32, device=perm.device)
-    reach = torch.empty_like(onto)
-    new_id = perm.new_full((edges.num_nodes,), -1)
-    nodes, kept = (edges.num_nodes,), (perm.numel(),)
-    into, out = edges.into, edges.out
-    number[(triton.cdiv(perm.numel(), NODES),)](perm, new_id, perm.numel(), NODES)
-    mark[nodes](out.ptr, out.node, new_id, *graph, onto, width, num_warps=1)
-    hop[nodes](out.ptr, out.node, *graph, onto, reach, width, num_warps=1)
-    counts = perm.new_empty(perm.numel() + 1)
-    # The rows of S' have served: the ones of A' take their place.
-    gather[kept](
-        into.ptr, into.node, perm, *graph, reach, onto, counts, self_loops, width, num_warps=1
+    new_id, of_kept = perm.new_full((edges.num_nodes,), -1), torch.empty_like(perm)
+    number[(triton.cdiv(perm.numel(), NODES),)](perm, batch, new_id, of_kept, perm.numel(), NODES)
+    graphs = Graphs(batch, of_kept, plan.kept.ptr, longest)
+    return pattern(
+        edges.out, edges.out, edges.into, (new_id, perm), graphs, self_loops, max_edges, checks
     )
+
+
+def fits(num_nodes: int, num_clusters: int, longest: int) -> bool:
+    """Whether there are bits, and not too many."""
+    return 0 < -(-longest // BITS) * (num_nodes + num_clusters) <= MAX_WORDS
+
+
+def pattern(
+    onto: Neighbours,
+    out: Neighbours,
+    members: Neighbours,
+    names: tuple[Tensor, Tensor] | None,
+    graphs: Graphs,
+    self_loops: bool,
+    max_edges: int,
+    checks: Checks,
+) -> Tensor | None:
+    """The edges of S'ᵀAS', sorted, or None where something leads out of its graph.
+
+    Args:
+        onto: S' by rows: the clusters of each node.
+        out: A by rows: the targets of each node's edges.
+        members: S'ᵀ by rows: the nodes of each cluster.
+        names: with S = I + A, ``onto`` and ``members`` are rows of A and Aᵀ; these are the cluster
+            of each node, −1 for none, and the node of each cluster.
+        graphs: which nodes and clusters belong together.
+        self_loops: keep the diagonal.
+        max_edges: refuse more edges than this.
+        checks: pending verdicts, read with the number of edges.
+    """
+    batch, of_cluster, first, longest = graphs
+    # As far apart as the longest rows need; the others leave a gap.
+    stride = -(-longest // BITS)
+    width = min(BITS, triton.next_power_of_2(stride))
+    local, (new_id, perm) = names is not None, names or (batch, batch)
+    nodes, clusters = (batch.numel(),), (of_cluster.numel(),)
+    words = (stride * batch.numel(), stride * batch.numel(), stride * of_cluster.numel())
+    S, AS, found = (batch.new_empty(size, dtype=torch.int32) for size in words)
+    counts = first.new_zeros(of_cluster.numel() + 1)
+    mark[nodes](onto.ptr, onto.node, new_id, batch, first, stride, S, local, width, num_warps=1)
+    hop[nodes](out.ptr, out.node, batch, first, stride, S, AS, counts, width, num_warps=1)
+    gather[clusters](
+        members.ptr, members.node, perm, batch, of_cluster, first, stride, AS, found, counts,
+        self_loops, local, width, num_warps=1,
+    )  # fmt: skip
     ptr = counts.cumsum(0)
     (total,) = checks.read(ptr[-1])
+    if total >= STRAY.value:
+        return None
     check_max_edges(max_edges, total)
-    found = torch.empty(2, total, dtype=torch.int64, device=perm.device)
-    write[kept](perm, *graph, onto, ptr, found, total, width, num_warps=1)
-    return found
+    edges = first.new_empty(2, total)
+    write[clusters](of_cluster, first, stride, found, ptr, edges, total, width, num_warps=1)
+    return edges
 
 
 @triton.jit
-def number(perm, new_id, num_kept, NODES: tl.constexpr):
-    """Where each kept node stands in perm."""
+def number(perm, batch, new_id, of_kept, num_kept, NODES: tl.constexpr):
+    """Where each kept node stands in perm, and its graph."""
     p = tl.program_id(0).to(tl.int64) * NODES + tl.arange(0, NODES)
-    tl.store(new_id + tl.load(perm + p, p < num_kept, 0), p, p < num_kept)
+    i = tl.load(perm + p, p < num_kept, 0)
+    tl.store(new_id + i, p, p < num_kept)
+    tl.store(of_kept + p, tl.load(batch + i, p < num_kept, 0), p < num_kept)
 
 
 @triton.jit
-def bits_of(g, first):
-    """The first kept node of a graph, and the words of its rows."""
+def clusters_of(g, first):
+    """The first cluster of a graph, and their number."""
     zero = tl.load(first + g)
-    return zero, (tl.load(first + g + 1) - zero + 31) // 32
+    return zero, tl.load(first + g + 1) - zero
 
 
 @triton.jit
-def mark(ptr, node, new_id, batch, first, stride, onto, WORDS: tl.constexpr):
-    """S': the kept nodes that a node contributes to, itself and the targets of its edges."""
+def mark(ptr, node, new_id, batch, first, stride, S, LOCAL: tl.constexpr, WORDS: tl.constexpr):
+    """S': the clusters that a node contributes to. LOCAL: itself and the targets of its edges."""
     i = tl.program_id(0).to(tl.int64)
-    zero, length = bits_of(tl.load(batch + i), first)
+    zero, size = clusters_of(tl.load(batch + i), first)
     start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
-    for block in range(0, length, WORDS):
+    for block in range(0, (size + 31) // 32, WORDS):
         word = block + tl.arange(0, WORDS)
-        bits = bit_of(tl.load(new_id + i), zero, word)
+        bits = tl.zeros((WORDS,), tl.int32)
+        if LOCAL:
+            bits |= bit_of(tl.load(new_id + i), zero, word)
         for e in range(start, stop):
-            bits |= bit_of(tl.load(new_id + tl.load(node + e)), zero, word)
-        tl.store(onto + i * stride + word, bits, word < length)
+            c = tl.load(node + e)
+            if LOCAL:
+                c = tl.load(new_id + c)
+            bits |= bit_of(c, zero, word)
+        tl.store(S + i * stride + word, bits, word * 32 < size)
 
 
 @triton.jit
-def bit_of(new_id, zero, word):
-    """The bit of a kept node, nothing for others."""
-    place = new_id - zero
-    here = (new_id >= 0) & (place // 32 == word)
+def bit_of(cluster, zero, word):
+    """The bit of a cluster, nothing for −1."""
+    place = cluster - zero
+    here = (cluster >= 0) & (place // 32 == word)
     return tl.where(here, 1 << (place % 32).to(tl.int32), 0)
 
 
 @triton.jit
-def hop(ptr, node, batch, first, stride, onto, reach, WORDS: tl.constexpr):
+def hop(ptr, node, batch, first, stride, S, AS, counts, WORDS: tl.constexpr):
     """AS': the union over the targets of a node's edges."""
     i = tl.program_id(0).to(tl.int64)
     g = tl.load(batch + i)
-    _, length = bits_of(g, first)
+    _, size = clusters_of(g, first)
     start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
-    for block in range(0, length, WORDS):
+    # Once even where there is no bit, to see whether an edge leads out of the graph.
+    for block in range(0, tl.maximum((size + 31) // 32, 1), WORDS):
         word = block + tl.arange(0, WORDS)
         bits = tl.zeros((WORDS,), tl.int32)
         for e in range(start, stop):
             k = tl.load(node + e)
-            # An edge that leaves its graph leads to a row of another length.
-            here = word < tl.where(tl.load(batch + k) == g, length, 0)
-            bits |= tl.load(onto + k * stride + word, here, 0)
-        tl.store(reach + i * stride + word, bits, word < length)
+            tl.store(counts, STRAY, tl.load(batch + k) != g)
+            bits |= tl.load(S + k * stride + word, word * 32 < size, 0)
+        tl.store(AS + i * stride + word, bits, word * 32 < size)
 
 
 @triton.jit
 def gather(
-    ptr, node, perm, batch, first, stride, reach, found, counts,
-    SELF_LOOPS: tl.constexpr, WORDS: tl.constexpr,
+    ptr, node, perm, batch, of_cluster, first, stride, AS, found, counts,
+    SELF_LOOPS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
 ):  # fmt: skip
-    """S'ᵀAS': the union over the cluster of a kept node, and how many it is."""
+    """S'ᵀAS': the union over the nodes of a cluster, and how many it is."""
     p = tl.program_id(0).to(tl.int64)
-    i = tl.load(perm + p)
-    g = tl.load(batch + i)
-    _, length = bits_of(g, first)
+    g = tl.load(of_cluster + p)
+    zero, size = clusters_of(g, first)
+    tl.store(counts, STRAY, (p < zero) | (p >= zero + size))
+    i = p
+    if LOCAL:
+        i = tl.load(perm + p)
     start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
     count = tl.zeros((), tl.int64)
-    for block in range(0, length, WORDS):
+    for block in range(0, (size + 31) // 32, WORDS):
         word = block + tl.arange(0, WORDS)
-        bits = tl.load(reach + i * stride + word, word < length, 0)
+        bits = tl.zeros((WORDS,), tl.int32)
+        if LOCAL:
+            bits |= tl.load(AS + i * stride + word, word * 32 < size, 0)
         for e in range(start, stop):
             k = tl.load(node + e)
-            here = word < tl.where(tl.load(batch + k) == g, length, 0)
-            bits |= tl.load(reach + k * stride + word, here, 0)
+            tl.store(counts, STRAY, tl.load(batch + k) != g)
+            bits |= tl.load(AS + k * stride + word, word * 32 < size, 0)
         if not SELF_LOOPS:
-            bits &= ~bit_of(p, tl.load(first + g), word)
-        tl.store(found + i * stride + word, bits, word < length)
+            bits &= ~bit_of(p, zero, word)
+        tl.store(found + p * stride + word, bits, word * 32 < size)
         count += tl.sum((bits[:, None] >> tl.arange(0, 32)[None, :]) & 1)
     tl.store(counts + 1 + p, count)
-    tl.store(counts + p * 0, 0, p == 0)
 
 
 @triton.jit
-def write(
-    perm, batch, first, stride, found, ptr, edges, total, WORDS: tl.constexpr,
-):  # fmt: skip
+def write(of_cluster, first, stride, found, ptr, edges, total, WORDS: tl.constexpr):
     """The bits that are set, as edges."""
     p = tl.program_id(0).to(tl.int64)
-    i = tl.load(perm + p)
-    zero, length = bits_of(tl.load(batch + i), first)
+    zero, size = clusters_of(tl.load(of_cluster + p), first)
     done = tl.load(ptr + p)
-    for block in range(0, length, WORDS):
+    for block in range(0, (size + 31) // 32, WORDS):
         word = block + tl.arange(0, WORDS)
-        bits = tl.load(found + i * stride + word, word < length, 0)
+        bits = tl.load(found + p * stride + word, word * 32 < size, 0)
         flags = tl.reshape((bits[:, None] >> tl.arange(0, 32)[None, :]) & 1, (WORDS * 32,))
         q = zero + block * 32 + tl.arange(0, WORDS * 32)
         at = done + tl.cumsum(flags, 0) - 1
