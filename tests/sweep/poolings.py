@@ -30,10 +30,11 @@ class Faults(Plain):
 class Waits(Plain):
     """Leaves a sign that it is at work, and waits to be ended; not if the sign was there."""
 
+    sign: str
+
     def forward(self, *args):
-        sign = Path(os.environ["LCPOOL_TEST_SIGN"])
-        if not sign.exists():
-            sign.touch()
+        if not Path(self.sign).exists():
+            Path(self.sign).touch()
             time.sleep(3600)
         return super().forward(*args)
 
@@ -41,8 +42,10 @@ class Waits(Plain):
 class FaultsInCompany(Faults):
     """Faults as soon as ``Waits`` is at work."""
 
+    sign: str
+
     def forward(self, *args):
-        while not Path(os.environ["LCPOOL_TEST_SIGN"]).exists():
+        while not Path(self.sign).exists():
             time.sleep(0.01)
         super().forward(*args)
 

@@ -85,10 +85,13 @@ class PretendMPS:
 
 def test_a_fault_takes_all_down_and_only_the_culprit_is_set_aside(tmp_path, monkeypatch, engine):
     monkeypatch.setattr(local, "MPS", PretendMPS)
-    # Workers get what MPS asks for; they may stem from a process older than this environment.
-    monkeypatch.setattr(PretendMPS, "environment", {"LCPOOL_TEST_SIGN": str(tmp_path / "sign")})
     engine.mps = PretendMPS()
-    own = ["sweep.poolings:FaultsInCompany", "sweep.poolings:Waits"]
+    # Workers are told what to import; what is set in this process does not reach all of them.
+    sign, kinds = tmp_path / "sign", ("FaultsInCompany", "Waits")
+    lines = [f"class {kind}(poolings.{kind}):\n    sign = {str(sign)!r}\n" for kind in kinds]
+    (tmp_path / "company.py").write_text("from sweep import poolings\n" + "".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    own = [f"company:{kind}" for kind in kinds]
     pools = ["nopool", "topkpool", "sagpool", *own]
     view = Silent()
     outcome = sweep(tmp_path / "a.sqlite", small_jobs(pools, epochs=10), engine, view)
