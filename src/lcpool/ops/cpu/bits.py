@@ -20,7 +20,7 @@ from lcpool.ops.cpu.team import in_parts
 # Words of 64 bits that a row may have, on average over the nodes: beyond, a search takes less.
 MAX_WORDS = 16
 # Words that must be joined, or written, before a second thread pays.
-LEAST = 32_768
+LEAST = 2**18
 
 
 def connect_small(

@@ -13,7 +13,7 @@ from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.precision import wide
 
 # Numbers that must be added before a second thread pays.
-LEAST = 2**16
+LEAST = 2**19
 
 
 def array(x: Tensor) -> Any:
