@@ -77,9 +77,9 @@ def synchronisations(call):
 
 @pytest.mark.parametrize(
     ("name", "most"),
-    # Selections: one look at the graph, and the edges of the pooled one. The one of DiffPool is in
-    # PyG's GCNConv, which counts self-loops.
-    [("topk", 2), ("sag", 2), ("lcpool", 2), ("diff", 1), ("mincut", 0)],
+    # Selections: one look at the graph, and the edges of the pooled one. Dense ones: whether all
+    # indices are in range; one more of DiffPool is in PyG's GCNConv, which counts self-loops.
+    [("topk", 2), ("sag", 2), ("lcpool", 2), ("diff", 2), ("mincut", 1)],
 )
 def test_synchronisations_are_the_ones_that_sizes_need(name, most):
     x, edges, batch = (t.cuda() for t in graphs())
@@ -116,11 +116,19 @@ def test_bad_input_raises_and_leaves_the_device_usable(name, with_batch):
     assert pool(x, edges, **options).x.isfinite().all()
 
 
-@pytest.mark.parametrize("name", DENSE)
-def test_bad_input_of_dense_assignment(name):
+@pytest.mark.parametrize("batch_size", [None, 6])
+@pytest.mark.parametrize("name", [*DENSE, "score"])
+def test_bad_input_where_no_size_is_read(name, batch_size):
     x, edges, batch = (t.cuda() for t in graphs())
+    layer = (LCSMP(8).double() if name == "score" else make(name)).cuda()
+    options = {"batch": batch, "batch_size": batch_size}
     with pytest.raises(ValueError, match="'edge_index' spans"):
-        make(name).cuda()(x, edges + 1, batch=batch)
+        layer(x, edges + 1, **options)
+    if batch_size is not None:
+        with pytest.raises(ValueError, match="'batch' spans"):
+            layer(x, edges, batch=batch + 1, batch_size=batch_size)
+    layer(x, edges, **options)
+    torch.cuda.synchronize()
 
 
 def test_cluster_connect_checks_on_the_device():

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch_geometric import nn as pyg
 
-from lcpool.ops.checks import check_edge_index
+from lcpool.ops.checks import Checks, check_edge_index
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import edge_weight as one_weight
 from lcpool.ops.message import gcn_sum, neighbour_sum
@@ -117,7 +117,10 @@ def is_unwatched(conv: pyg.MessagePassing) -> bool:
 
 def checked(edge_index: Tensor, x: Tensor) -> Edges:
     """The edges, once it is known that they are between rows of ``x``."""
-    return Edges(check_edge_index(edge_index, x.size(0), None, like=x), x.size(0))
+    checks = Checks()
+    edges = Edges(check_edge_index(edge_index, x.size(0), checks, like=x), x.size(0))
+    checks.settle()
+    return edges
 
 
 def gcn_sparse(x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:

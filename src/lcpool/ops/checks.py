@@ -59,6 +59,11 @@ class Checks:
                 raise ValueError(message())
         return numbers[: -len(pending)]
 
+    def settle(self) -> None:
+        """Wait for what is pending, where no size will be read that it could travel with."""
+        if self._pending:
+            self.fetch()
+
     def read(self, *sizes: Tensor) -> list[int]:
         """:meth:`fetch` as numbers."""
         numbers: list[int] = self.fetch(*sizes).tolist()
@@ -126,12 +131,10 @@ def check_device(name: str, tensor: Tensor, like: Tensor) -> None:
         )
 
 
-def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks | None) -> Tensor:
+def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks) -> Tensor:
     """``index`` with the promise that it is safe to gather with: every value in ``[0, size)``.
 
     On a GPU, where the verdict is still pending, stray values are clamped into the range for now.
-    Without ``checks``, because no size will be read that a verdict could travel with, a GPU asserts
-    it by itself.
     """
     if is_traced():
         checked: Tensor = in_range(index, size, name, unit)
@@ -142,10 +145,7 @@ def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks |
         raise ValueError(out_of_range(name, index, size, unit))
     low, high = index.aminmax()
     ok = (low >= 0) & (high < size)
-    if checks is None and index.device.type != "cpu":
-        torch._assert_async(ok)
-        return index
-    (checks or Checks()).require(index, ok, lambda: out_of_range(name, index, size, unit))
+    checks.require(index, ok, lambda: out_of_range(name, index, size, unit))
     return index if index.device.type == "cpu" else index.clamp(0, size - 1)
 
 
@@ -162,7 +162,7 @@ def out_of_range(name: str, index: Tensor, size: int | None, unit: str) -> str:
 def check_edge_index(
     edge_index: Any,
     num_nodes: int,
-    checks: Checks | None,
+    checks: Checks,
     like: Tensor | None,
     widen: bool = True,
 ) -> Tensor:

@@ -68,8 +68,8 @@ class Graph:
         """Check the arguments of a layer and gather them.
 
         ``size_follows`` says that sizes will be read anyway, for which a GPU must be waited for:
-        then the graph is looked at first, once. Else a GPU is waited for only when ``batch`` comes
-        without ``batch_size``.
+        then the graph is looked at first, once. Else a GPU is waited for only to know that all
+        indices are in range.
         """
         x = check_features("x", x)
         edge_index = check_edges(edge_index, like=x)
@@ -79,15 +79,17 @@ class Graph:
             edges, sizes, batch_size = surveyed(edge_index, batch, batch_size, x.size(0))
             return cls(x, edges, edge_attr, batch, batch_size, sizes)
         checks = Checks()
-        later = checks if size_follows or batch_size is None else None
-        edges = Edges(check_range("edge_index", edge_index, x.size(0), "node", later), x.size(0))
-        if batch is None:
-            return cls(x, edges, edge_attr, None, 1, Sizes.of_one(x.size(0), x.device), checks)
+        edge_index = check_range("edge_index", edge_index, x.size(0), "node", checks)
+        sizes = Sizes.of_one(x.size(0), x.device) if batch is None else None
         if batch_size is None:
-            # Also brings in the verdict on 'edge_index', while nothing has been gathered with it.
-            return cls(x, edges, edge_attr, batch, count_graphs(batch, checks), checks=checks)
-        batch = check_range("batch", batch, batch_size, "graph", later)
-        return cls(x, edges, edge_attr, batch, batch_size, checks=checks)
+            assert batch is not None
+            batch_size = count_graphs(batch, checks)
+        elif batch is not None:
+            batch = check_range("batch", batch, batch_size, "graph", checks)
+        if not size_follows:
+            checks.settle()
+        edges = Edges(edge_index, x.size(0))
+        return cls(x, edges, edge_attr, batch, batch_size, sizes, checks)
 
     @property
     def edge_index(self) -> Tensor:
