@@ -62,10 +62,11 @@ class Assignment:
 
     def columns(self, perm: Tensor, checks: Checks | None = None) -> Assignment:
         """S' = S(:, î): the clusters in ``perm`` alone, in its order."""
-        new_id = positions(perm, self.num_clusters)[self.cluster]
+        new_id = positions(perm, self.num_clusters).index_select(0, self.cluster)
         kept = nonzero(new_id >= 0, checks)
         value = None if self.value is None else self.value.index_select(0, kept)
-        return Assignment(self.node[kept], new_id[kept], value, self.num_nodes, perm.numel())
+        node, cluster = (index.index_select(0, kept) for index in (self.node, new_id))
+        return Assignment(node, cluster, value, self.num_nodes, perm.numel())
 
     def row_means(self) -> Assignment:
         """Entries that count once each and rows that sum to one: :meth:`lift` takes plain means."""
@@ -102,11 +103,11 @@ def clusters(
     edge_index: Tensor, perm: Tensor, num_nodes: int, checks: Checks | None = None
 ) -> Assignment:
     """(I + A)(:, î): each kept node with all that have an edge into it (prerequisite 4)."""
-    target = positions(perm, num_nodes)[edge_index[1]]
+    target = positions(perm, num_nodes).index_select(0, edge_index[1])
     into_kept = nonzero(target >= 0, checks)
     itself = torch.arange(perm.numel(), device=perm.device)
-    node = torch.cat([perm, edge_index[0, into_kept]])
-    cluster = torch.cat([itself, target[into_kept]])
+    node = torch.cat([perm, edge_index[0].index_select(0, into_kept)])
+    cluster = torch.cat([itself, target.index_select(0, into_kept)])
     return Assignment(node, cluster, None, num_nodes, perm.numel())
 
 

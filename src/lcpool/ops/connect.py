@@ -44,9 +44,11 @@ def filter_edges(
     checks: Checks | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """A(î, î): the edges between kept nodes, in their order, with their attributes."""
-    new_id = positions(perm, num_nodes)[edge_index]
-    kept = nonzero((new_id >= 0).all(dim=0), checks)
-    return new_id[:, kept], None if edge_attr is None else edge_attr.index_select(0, kept)
+    where = positions(perm, num_nodes)
+    source, target = (where.index_select(0, end) for end in edge_index)
+    kept = nonzero((source >= 0) & (target >= 0), checks)
+    edges = torch.stack([source.index_select(0, kept), target.index_select(0, kept)])
+    return edges, None if edge_attr is None else edge_attr.index_select(0, kept)
 
 
 def cluster_connect(
