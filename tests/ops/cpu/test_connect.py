@@ -12,6 +12,7 @@ from lcpool.ops.product import connect_by_joins
 
 bits = pytest.importorskip("lcpool.ops.cpu.bits")
 cpu = pytest.importorskip("lcpool.ops.cpu.connect")
+rows = pytest.importorskip("lcpool.ops.cpu.rows")
 
 
 def by_joins(edge_index, perm, num_nodes, self_loops=True):
@@ -20,7 +21,7 @@ def by_joins(edge_index, perm, num_nodes, self_loops=True):
 
 
 def by_search(edge_index, perm, num_nodes, self_loops=True):
-    graph = cpu.prepare(*edge_index.numpy(), perm.numpy(), num_nodes)
+    graph = rows.prepare(*edge_index.numpy(), perm.numpy(), num_nodes)
     return torch.from_numpy(cpu.search(graph, self_loops, 10**9)[0])
 
 
@@ -45,7 +46,7 @@ def test_bits_and_search_and_joins_agree(example: Example, self_loops):
     expected = by_joins(*case)
     assert torch.equal(by_search(*case), expected)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "LIST_EDGES", -1)
+        patch.setattr(rows, "LIST_EDGES", -1)
         assert torch.equal(by_search(*case), expected)
     assert torch.equal(torch.from_numpy(by_bits(*case)), expected)
 
@@ -55,9 +56,9 @@ def test_the_lists_of_a_star_are_not_kept():
     leaf = torch.arange(1, 3000)
     star = torch.stack([torch.cat([leaf, leaf * 0]), torch.cat([leaf * 0, leaf])])
     perm = torch.arange(0, 3000, 2)
-    graph = cpu.prepare(*star.numpy(), perm.numpy(), 3000)
-    assert cpu.list_ends(graph)[-1] > 1000 * 3000
-    assert cpu.with_lists(graph) is graph
+    graph = rows.prepare(*star.numpy(), perm.numpy(), 3000)
+    assert rows.list_ends(graph)[-1] > 1000 * 3000
+    assert rows.with_lists(graph) is graph
     assert by_search(star, perm, 3000).size(1) == 1500**2
 
 
@@ -99,6 +100,7 @@ def test_threads_do_not_change_the_result(sizes, path, monkeypatch):
     case = random_graphs(sizes, degree=2)
     alone = torch.as_tensor(path(*case))
     monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
+    monkeypatch.setattr(rows, "EDGES_PER_THREAD", 1)
     monkeypatch.setattr(bits, "LEAST", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     assert torch.equal(torch.as_tensor(path(*case)), alone)
@@ -106,10 +108,10 @@ def test_threads_do_not_change_the_result(sizes, path, monkeypatch):
 
 def test_rows_can_be_found_apart():
     edge_index, perm, n = random_graphs((300,), degree=3)
-    graph = cpu.prepare(*edge_index.numpy(), perm.numpy(), n)
-    most = cpu.most_edges(graph)
-    rows = [cpu.find_rows(*cut, graph, True, most) for cut in ((20, 60), (60, 61))]
-    found, _ = cpu.stack_rows(20, rows)
+    graph = rows.prepare(*edge_index.numpy(), perm.numpy(), n)
+    most = rows.most_edges(graph)
+    parts = [cpu.find_rows(*cut, graph, True, most) for cut in ((20, 60), (60, 61))]
+    found, _ = cpu.stack_rows(20, parts)
     whole = by_joins(edge_index, perm, n)
     assert torch.equal(torch.from_numpy(found), whole[:, (whole[0] >= 20) & (whole[0] < 61)])
     lengths = torch.from_numpy(cpu.find_rows(0, perm.numel(), graph, True, None)[0])
@@ -120,4 +122,4 @@ def test_rows_can_be_found_apart():
 def test_more_edges_than_32_bits_count_are_refused():
     many = np.broadcast_to(np.int64(0), 2**32)  # one number, read again and again
     with pytest.raises(ValueError, match="2³² edges or more"):
-        cpu.prepare(many, many, np.zeros(1, np.int64), 1)
+        rows.prepare(many, many, np.zeros(1, np.int64), 1)

@@ -8,15 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.cpu.connect import (
-    EDGES_PER_THREAD,
-    SHARE,
-    find_rows,
-    most_edges,
-    prepare,
-    stack_rows,
-    with_lists,
-)
+from lcpool.ops.cpu.connect import SHARE, find_rows, stack_rows
+from lcpool.ops.cpu.rows import EDGES_PER_THREAD, most_edges, prepare, with_lists
 from lcpool.ops.cpu.team import in_parts
 
 
@@ -51,5 +44,5 @@ def cluster_search(
     """The graph by rows, and a bound on each row of A'."""
     # Not made contiguous: edges that are mapped into memory are read where they lie.
     source, target = edge_index.numpy()
-    graph = prepare(source, target, perm.contiguous().numpy(), num_nodes)
-    return ClusterSearch(with_lists(graph), source.size, most_edges(graph), self_loops)
+    graph = with_lists(prepare(source, target, perm.contiguous().numpy(), num_nodes))
+    return ClusterSearch(graph, source.size, most_edges(graph), self_loops)

@@ -20,17 +20,13 @@ from torch import Tensor
 from lcpool.ops.checks import Checks, check_max_edges
 from lcpool.ops.cpu.bits import connect_small
 from lcpool.ops.cpu.compiled import compiled
+from lcpool.ops.cpu.rows import EDGES_PER_THREAD, most_edges, prepare, with_lists
 from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.edges import Edges
 from lcpool.ops.topk import KeepPlan
 
-# Fewer edges than this are connected sooner by one thread than by two that must be woken.
-EDGES_PER_THREAD = 8192
 # Rows of hubs stand together where nodes are kept by their degree: each thread takes some of all.
 SHARE = 8
-# Entries that the lists of AS' may have for each edge: around hubs they are too long to keep.
-LIST_EDGES = 16
-TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: take it in parts."
 
 
 def connect_clusters(
@@ -63,8 +59,9 @@ def search(graph: Any, self_loops: bool, max_edges: int, values: Any = None) -> 
 
     Where they might exceed ``max_edges`` they are counted first.
     """
-    most, work = most_edges(graph), graph[1].size
+    work = graph[1].size
     graph = with_lists(graph) if values is None else graph
+    most = most_edges(graph)
 
     def run(room: Any, values: Any) -> list[Any]:
         part = partial(find_rows, graph=graph, self_loops=self_loops, room=room, values=values)
@@ -98,17 +95,6 @@ def find_rows(
     return lengths, found, weight
 
 
-def with_lists(graph: Any) -> Any:
-    """The graph with AS' in the place of S' and nothing in that of A, unless that is too much."""
-    edges, ptr = graph[1].size, list_ends(graph)
-    if ptr[-1] > min(LIST_EDGES * edges, 2**32 - 1):
-        return graph
-    ptr, col = ptr.astype(np.uint32), np.empty(ptr[-1], np.uint32)
-    part = partial(write_lists, graph=graph, ptr=ptr, col=col)
-    in_parts(part, ptr.size - 1, edges, EDGES_PER_THREAD)
-    return None, None, *graph[2:4], ptr, col
-
-
 def stack_rows(start: int, parts: list[Any]) -> tuple[Any, Any]:
     """Rows from ``start`` on, found in parts by :func:`find_rows`, as edges and weights."""
     rows = np.cumsum([start, *(lengths.size for lengths, _, _ in parts)])
@@ -126,97 +112,6 @@ def stack_rows(start: int, parts: list[Any]) -> tuple[Any, Any]:
 
     in_parts(write, len(parts), edges.size, EDGES_PER_THREAD)
     return edges, weights
-
-
-@compiled
-def prepare(source, target, kept, num_nodes):
-    """A by rows, the clusters of kept nodes (rows of S'ᵀ), and the kept nodes' names by row of S'.
-
-    Row m of S' lists the kept nodes that m contributes to: itself and the targets of its edges.
-    """
-    if source.size + kept.size >= 2**32:
-        raise ValueError(TOO_MANY)
-    new_id = np.full(num_nodes, -1, np.int32)
-    for i in range(kept.size):
-        new_id[kept[i]] = i
-    out_ptr = np.zeros(num_nodes + 2, np.uint32)
-    into_ptr = np.zeros(kept.size + 2, np.uint32)
-    onto_ptr = np.zeros(num_nodes + 2, np.uint32)
-    for e in range(source.size):
-        out_ptr[source[e] + 2] += 1
-        i = new_id[target[e]]
-        if i >= 0:
-            into_ptr[i + 2] += 1
-            onto_ptr[source[e] + 2] += 1
-    for i in range(kept.size):
-        into_ptr[i + 2] += 1
-        onto_ptr[kept[i] + 2] += 1
-    # Cumulated one place late: filling row r advances ptr[r + 1] from its start to its end.
-    for n in range(2, num_nodes + 2):
-        out_ptr[n] += out_ptr[n - 1]
-        onto_ptr[n] += onto_ptr[n - 1]
-    for i in range(2, kept.size + 2):
-        into_ptr[i] += into_ptr[i - 1]
-    # Unsigned: numba need not ask of an index whether it counts from the end.
-    out = np.empty(source.size, np.uint32)
-    into = np.empty(into_ptr[kept.size + 1], np.uint32)
-    onto = np.empty(onto_ptr[num_nodes + 1], np.uint32)
-    for i in range(kept.size):
-        into[into_ptr[i + 1]] = kept[i]
-        into_ptr[i + 1] += 1
-        onto[onto_ptr[kept[i] + 1]] = i
-        onto_ptr[kept[i] + 1] += 1
-    for e in range(source.size):
-        s, t = source[e], target[e]
-        out[out_ptr[s + 1]] = t
-        out_ptr[s + 1] += 1
-        i = new_id[t]
-        if i >= 0:
-            into[into_ptr[i + 1]] = s
-            into_ptr[i + 1] += 1
-            onto[onto_ptr[s + 1]] = i
-            onto_ptr[s + 1] += 1
-    return out_ptr[:-1], out, into_ptr[:-1], into, onto_ptr[:-1], onto
-
-
-@compiled
-def most_edges(graph):
-    """A bound on the entries of each row of A': the number of ways to make one, or all columns."""
-    out_ptr, out, into_ptr, into, onto_ptr, _ = graph
-    ways = np.zeros(out_ptr.size - 1, np.int64)
-    for n in range(ways.size):
-        for e in range(out_ptr[n], out_ptr[n + 1]):
-            ways[n] += onto_ptr[out[e] + 1] - onto_ptr[out[e]]
-    most = np.zeros(into_ptr.size - 1, np.int64)
-    for p in range(most.size):
-        for c in range(into_ptr[p], into_ptr[p + 1]):
-            most[p] += ways[into[c]]
-        most[p] = min(most[p], most.size)
-    return most
-
-
-@compiled
-def list_ends(graph):
-    """Where the list of each node's row of AS' begins, and the end of the last."""
-    out_ptr, out, _, _, onto_ptr, _ = graph
-    ptr = np.zeros(out_ptr.size, np.int64)
-    for n in range(out_ptr.size - 1):
-        ptr[n + 1] = ptr[n]
-        for e in range(out_ptr[n], out_ptr[n + 1]):
-            ptr[n + 1] += onto_ptr[out[e] + 1] - onto_ptr[out[e]]
-    return ptr
-
-
-@compiled
-def write_lists(start, stop, graph, ptr, col):
-    """The kept nodes to whose clusters the targets of each node's edges belong, as often."""
-    out_ptr, out, _, _, onto_ptr, onto = graph
-    for n in range(start, stop):
-        at = ptr[n]
-        for e in range(out_ptr[n], out_ptr[n + 1]):
-            for f in range(onto_ptr[out[e]], onto_ptr[out[e] + 1]):
-                col[at] = onto[f]
-                at += 1
 
 
 @compiled

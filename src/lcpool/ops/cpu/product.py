@@ -18,7 +18,8 @@ from torch import Tensor
 from lcpool.ops.assignment import Assignment
 from lcpool.ops.checks import Checks
 from lcpool.ops.cpu.compiled import compiled
-from lcpool.ops.cpu.connect import EDGES_PER_THREAD, TOO_MANY, search
+from lcpool.ops.cpu.connect import search
+from lcpool.ops.cpu.rows import EDGES_PER_THREAD, to_rows
 from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.sizes import row_pointers
 
@@ -69,25 +70,6 @@ def by_rows(
     A = to_rows(source, target, a, S.num_nodes)
     St, S_ = to_rows(c, n, s, S.num_clusters), to_rows(n, c, s, S.num_nodes)
     return (*A[:2], *St[:2], *S_[:2]), (A[2], St[2], S_[2])
-
-
-@compiled
-def to_rows(row, col, value, num_rows):
-    """Where each row begins, its columns and its entries, in the order that they had."""
-    if row.size >= 2**32:
-        raise ValueError(TOO_MANY)
-    ptr = np.zeros(num_rows + 2, np.uint32)
-    for e in range(row.size):
-        ptr[row[e] + 2] += 1
-    # Cumulated one place late: filling row r advances ptr[r + 1] from its start to its end.
-    for r in range(2, num_rows + 2):
-        ptr[r] += ptr[r - 1]
-    cols, values = np.empty(row.size, np.uint32), np.empty_like(value)
-    for e in range(row.size):
-        at = ptr[row[e] + 1]
-        ptr[row[e] + 1] += 1
-        cols[at], values[at] = col[e], value[e]
-    return ptr[:-1], cols, values
 
 
 @compiled
