@@ -61,7 +61,7 @@ from lcpool.ops.assignment import clusters
 from lcpool.ops.checks import Checks
 from lcpool.ops.connect import connect_clusters
 from lcpool.ops.cpu.connect import SHARE, find_rows, stack_rows
-from lcpool.ops.cpu.rows import EDGES_PER_THREAD, most_edges, prepare, with_lists
+from lcpool.ops.cpu.rows import EDGES_PER_THREAD, LIST_EDGES, most_edges, prepare, with_lists
 from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.edges import Edges
 from lcpool.ops.sizes import Sizes
@@ -150,7 +150,8 @@ def by_lcpool(case: Case) -> Tensor:
     if case.rows is None:
         edges = Edges(case.edge_index, case.num_nodes)
         return connect_clusters(edges, case.perm, None, None, True, 2**40, Checks())
-    graph = with_lists(prepare(*case.edge_index.numpy(), case.perm.numpy(), case.num_nodes))
+    graph = prepare(*case.edge_index.numpy(), case.perm.numpy(), case.num_nodes)
+    graph = with_lists(graph, LIST_EDGES)
     part = partial(find_rows, graph=graph, self_loops=True, room=most_edges(graph))
     parts = in_parts(part, case.rows, case.rows, EDGES_PER_THREAD, SHARE)
     return torch.from_numpy(stack_rows(0, parts)[0])

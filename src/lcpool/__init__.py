@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import lcpool.process  # noqa: F401 - remembers the process, before any other is forked from it
 from lcpool.version import __version__
 
 if TYPE_CHECKING:

@@ -88,6 +88,32 @@ def test_wider_than_a_block_of_channels():
     )
 
 
+def test_gradients_that_are_not_contiguous():
+    """As those of a sum: one number, expanded."""
+    score, x, graph, plan = problem(SMALL)
+    X, h, *_ = score.choose(x, graph, plan)
+    expected = by_steps(score, x, graph, plan)
+    for ours, theirs in zip((X, h), expected[:2], strict=True):
+        found = [torch.autograd.grad(out.sum(), x, retain_graph=True) for out in (ours, theirs)]
+        torch.testing.assert_close(*found)
+    weights = torch.arange(float(h.numel()), dtype=x.dtype)
+    (found,), (wanted,) = (
+        torch.autograd.grad((out * weights).sum(), x) for out in (h, expected[1])
+    )
+    torch.testing.assert_close(found, wanted)
+
+
+def test_what_comes_out_may_be_changed_in_place():
+    score, x, graph, plan = problem(SMALL)
+    X, h, *_ = score.choose(x, graph, plan)
+    expected = by_steps(score, x, graph, plan)
+    found = [
+        torch.autograd.grad([out[0].sum(), out[1].sum()], x)
+        for out in ((X.relu_(), h.mul_(2)), (expected[0].relu(), expected[1] * 2))
+    ]
+    torch.testing.assert_close(*found)
+
+
 class Own(LCSMP):
     def gate(self, rank, graph):
         return super().gate(rank, graph).sqrt()
@@ -98,7 +124,12 @@ class OwnValues(LCSMP):
         return -super().values(x, edges)
 
 
-@pytest.mark.parametrize("make", [Own, OwnValues, lambda c: LCSMP(c, rescale=True)])
+class OwnRank(LCSMP):
+    def rank(self, x, edges):
+        return -super().rank(x, edges)
+
+
+@pytest.mark.parametrize("make", [Own, OwnValues, OwnRank, lambda c: LCSMP(c, rescale=True)])
 def test_other_scores_go_step_by_step(make):
     _, x, graph, plan = problem(SMALL)
     assert make(8).double().choose(x, graph, plan) is None

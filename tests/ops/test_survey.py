@@ -71,6 +71,16 @@ def test_rows_keep_their_order(example: Example):
         assert torch.equal(row, source[target == i])
 
 
+def test_edges_that_stand_in_pairs():
+    """A transposed list of pairs is not contiguous."""
+    pairs = torch.tensor([[0, 1], [1, 0], [1, 2], [2, 1]])
+    for index in (pairs.t(), pairs.t().contiguous()):
+        edges = Graph.of(torch.randn(3, 2), index).edges
+        assert edges.out.node.is_contiguous()
+        assert edges.into.node.is_contiguous()
+        assert edges.out.node.tolist() == [1, 0, 2, 1]
+
+
 def test_what_is_known_of_a_tidy_graph():
     path = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
     graph = Graph.of(torch.randn(5, 2), path, batch=torch.tensor([0, 0, 0, 2, 2]))

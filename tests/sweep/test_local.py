@@ -85,6 +85,8 @@ class PretendMPS:
 
 def test_a_fault_takes_all_down_and_only_the_culprit_is_set_aside(tmp_path, monkeypatch, engine):
     monkeypatch.setattr(local, "MPS", PretendMPS)
+    monkeypatch.setattr(PretendMPS, "started", 0)
+    monkeypatch.setattr(PretendMPS, "stopped", 0)
     engine.mps = PretendMPS()
     # Workers are told what to import; what is set in this process does not reach all of them.
     sign, kinds = tmp_path / "sign", ("FaultsInCompany", "Waits")

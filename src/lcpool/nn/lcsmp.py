@@ -76,7 +76,8 @@ class LCSMP(Score):
     def choose(self, x: Tensor, graph: Graph, plan: KeepPlan) -> Chosen | None:
         """All in one, unless something else than the paper's score is asked for."""
         parameters = self._plain_parameters()
-        usual = type(self).values is LCSMP.values and type(self).gate is LCSMP.gate
+        steps = (("values", LCSMP), ("gate", LCSMP), ("rank", Score))
+        usual = all(getattr(type(self), step) is getattr(cls, step) for step, cls in steps)
         as_is = not self.rescale and not torch.is_autocast_enabled(x.device.type)
         if parameters is None or not usual or not as_is or graph.sizes is None:
             return None

@@ -78,8 +78,8 @@ class LCPool:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep everything; there are gradients of X' and of h(î)."""
-        ctx.save_for_backward(*output, *inputs[:-1])
+        """Keep all but X' and h(î), which a caller may change; these have gradients."""
+        ctx.save_for_backward(*output[2:], *inputs[:-1])
         ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
 
@@ -88,18 +88,18 @@ class LCPool:
         ctx: Any, grad: Tensor | None, grad_score: Tensor | None, *_: Any
     ) -> tuple[Tensor | None, ...]:
         """Of x and of the parameters."""
-        X, score, perm, _, _, place, h, *values = ctx.saved_tensors[:11]
-        inputs, rows = ctx.saved_tensors[11:20], ctx.saved_tensors[20:24]
-        _, graph_ptr, kept_ptr = ctx.saved_tensors[24:]
-        grad = torch.zeros_like(X) if grad is None else grad
+        perm, _, _, place, h, *values = ctx.saved_tensors[:9]
+        inputs, rows = ctx.saved_tensors[9:18], ctx.saved_tensors[18:22]
+        _, graph_ptr, kept_ptr = ctx.saved_tensors[22:]
+        grad = h.new_zeros(perm.numel(), inputs[0].size(1)) if grad is None else grad
         if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
             outputs = plain.gate(inputs[0], plain.softmax(by_layers(inputs, rows), graph_ptr), perm)
-            grads = [grad, torch.zeros_like(score) if grad_score is None else grad_score]
+            grads = [grad, h.new_zeros(perm.numel()) if grad_score is None else grad_score]
             found = gradients_again(outputs, grads, inputs, ctx.needs_input_grad)
         else:
             x, _, b_d, W_fd, b_fd, _, b_x, w_s, _ = inputs
             of_x, *of_parameters = lcpool_backward(
-                grad, grad_score, [X, score, perm, place, h], values,
+                grad, grad_score, [perm, place, h], values,
                 [x, b_d, W_fd, b_fd, b_x, w_s], rows, graph_ptr, kept_ptr,
             )  # fmt: skip
             found = [of_x, *take_apart(*of_parameters)]
@@ -115,11 +115,12 @@ class LCPoolBackward:
         inputs: list[Tensor], rows: list[Tensor], graph_ptr: Tensor, kept_ptr: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         """Through the scores, and then what flows past them."""
-        X, score, perm, place, h = chosen
-        kernel, grad = kernels(X), grad.contiguous()
-        of_s = kernel.choose_backward(grad, grad_score, X, score, place, h, graph_ptr, kept_ptr)
+        (perm, place, h), x = chosen, inputs[0].contiguous()
+        kernel, grad = kernels(h), grad.contiguous()
+        grad_score = None if grad_score is None else grad_score.contiguous()
+        of_s = kernel.choose_backward(grad, grad_score, x, perm, place, h, graph_ptr, kept_ptr)
         of_x, *of_parameters = LCSMPBackward.forward(of_s, *values, *inputs, *rows)
-        kernel.add_gated(of_x, grad, score, perm)
+        kernel.add_gated(of_x, grad, h, perm)
         return of_x, *of_parameters
 
     @staticmethod

@@ -24,7 +24,7 @@ class Neighbours:
     def of(cls, row: Tensor, node: Tensor, num_rows: int, in_order: bool = False) -> Neighbours:
         """Sort ``node`` by ``row``, unless it is; within a row the order stays."""
         if in_order:
-            return cls(row_pointers(row, num_rows), node)
+            return cls(row_pointers(row, num_rows), node.contiguous())
         return cls(*sorted_rows(row, node, num_rows))
 
 

@@ -54,7 +54,8 @@ class GateBackward:
         grad: Tensor, grad_score: Tensor | None, x: Tensor, h: Tensor, perm: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Of x and h."""
-        inputs = (grad.contiguous(), grad_score, x.contiguous(), h.contiguous(), perm)
+        of_score = None if grad_score is None else grad_score.contiguous()
+        inputs = (grad.contiguous(), of_score, x.contiguous(), h.contiguous(), perm)
         found: tuple[Tensor, Tensor] = kernels(x).gate_backward(*inputs)
         return found
 

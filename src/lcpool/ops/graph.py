@@ -133,7 +133,7 @@ def surveyed(
         raise ValueError(out_of_range("edge_index", index, num_nodes, "node"))
     edges = Edges(index, num_nodes, found.symmetric, found.in_order)
     if found.in_order:
-        edges.__dict__["out"] = Neighbours(found.ptr, index[1])
+        edges.__dict__["out"] = Neighbours(found.ptr, index[1].contiguous())
     if batch is None:
         return edges, Sizes.of_one(num_nodes, index.device), 1
     first, last = found.first, found.last

@@ -169,20 +169,21 @@ def choose(
 
 
 def choose_backward(
-    grad: Tensor, grad_score: Tensor | None, out: Tensor, score: Tensor, place: Tensor, h: Tensor,
+    grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
     ptr: Tensor, kept_ptr: Tensor,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``rank``: h (g − Σ g h), where g h is the product of X' and its gradient."""
-    product = (grad * out).sum(-1)
-    product = product if grad_score is None else product + grad_score * score
+    """The gradient of ``rank``: h (g − Σ g h)."""
+    of_h = (grad * x.index_select(0, perm)).sum(-1)
+    of_h = of_h if grad_score is None else of_h + grad_score
+    product = of_h * h.index_select(0, perm)
     total = row_sum(product, kept_ptr).index_select(0, owners(ptr, h.numel()))
     own = torch.cat([product, product.new_zeros(1)])[place]  # −1 is the last
     return own - h * total
 
 
-def add_gated(of_x: Tensor, grad: Tensor, score: Tensor, perm: Tensor) -> None:
+def add_gated(of_x: Tensor, grad: Tensor, h: Tensor, perm: Tensor) -> None:
     """Add to the rows î of ``of_x`` what flows through X' = x h with h as it is."""
-    of_x[perm] += grad * score.unsqueeze(-1)
+    of_x[perm] += grad * h.index_select(0, perm).unsqueeze(-1)
 
 
 def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:

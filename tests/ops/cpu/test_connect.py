@@ -5,7 +5,7 @@ from graphs import Example, graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcpool import cluster_connect
+from lcpool import cluster_connect, cluster_connect_blocks
 from lcpool.ops.assignment import clusters
 from lcpool.ops.checks import Checks
 from lcpool.ops.product import connect_by_joins
@@ -46,7 +46,7 @@ def test_bits_and_search_and_joins_agree(example: Example, self_loops):
     expected = by_joins(*case)
     assert torch.equal(by_search(*case), expected)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "LIST_EDGES", -1)
+        patch.setattr(cpu, "LIST_EDGES", -1)
         assert torch.equal(by_search(*case), expected)
     assert torch.equal(torch.from_numpy(by_bits(*case)), expected)
 
@@ -58,7 +58,7 @@ def test_the_lists_of_a_star_are_not_kept():
     perm = torch.arange(0, 3000, 2)
     graph = rows.prepare(*star.numpy(), perm.numpy(), 3000)
     assert rows.list_ends(graph)[-1] > 1000 * 3000
-    assert rows.with_lists(graph) is graph
+    assert rows.with_lists(graph, rows.LIST_EDGES) is graph
     assert by_search(star, perm, 3000).size(1) == 1500**2
 
 
@@ -104,6 +104,13 @@ def test_threads_do_not_change_the_result(sizes, path, monkeypatch):
     monkeypatch.setattr(bits, "LEAST", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     assert torch.equal(torch.as_tensor(path(*case)), alone)
+
+
+@pytest.mark.parametrize("connect", [by_search, lambda *case: cluster_connect_blocks(*case)[0]])
+def test_an_edge_may_stand_more_often_than_there_are_nodes(connect):
+    edge_index = torch.tensor([[0, 1, 2], [1, 2, 1]]).repeat(1, 50_000)
+    perm = torch.tensor([1, 2])
+    assert torch.equal(connect(edge_index, perm, 3), by_joins(edge_index[:, :3], perm, 3))
 
 
 def test_rows_can_be_found_apart():

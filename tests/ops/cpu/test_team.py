@@ -1,4 +1,7 @@
 import multiprocessing
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -54,6 +57,35 @@ def test_a_part_may_use_torch():
     x = torch.randn(400, 200)
     parts = team.in_parts(lambda start, stop: x[start:stop] @ x.t(), 400, 400, 1)
     torch.testing.assert_close(torch.cat(parts), x @ x.t())
+
+
+def test_nothing_is_left_undone(monkeypatch):
+    """Where no thread comes, or all are interrupted before they begin."""
+    monkeypatch.setattr(team, "run_together", lambda take: None)
+    assert total() == 100
+
+
+FORKED = """
+import os, signal, torch
+import lcpool
+x = torch.randn(500, 500)
+x @ x
+pid = os.fork()
+if pid == 0:
+    signal.alarm(60)
+    torch.set_num_threads(2)
+    from lcpool.ops.cpu.team import in_parts
+    os._exit(sum(in_parts(lambda start, stop: stop - start, 50, 50, 1)))
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_a_process_that_was_forked_before_it_had_kernels():
+    env = os.environ | {"OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    run = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "50"
 
 
 def total() -> int:

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.cpu.connect import SHARE, find_rows, stack_rows
-from lcpool.ops.cpu.rows import EDGES_PER_THREAD, most_edges, prepare, with_lists
+from lcpool.ops.cpu.rows import (
+    EDGES_PER_THREAD,
+    FEW_LIST_EDGES,
+    most_edges,
+    prepare,
+    with_lists,
+)
 from lcpool.ops.cpu.team import in_parts
 
 
@@ -44,5 +50,6 @@ def cluster_search(
     """The graph by rows, and a bound on each row of A'."""
     # Not made contiguous: edges that are mapped into memory are read where they lie.
     source, target = edge_index.numpy()
-    graph = with_lists(prepare(source, target, perm.contiguous().numpy(), num_nodes))
+    graph = prepare(source, target, perm.contiguous().numpy(), num_nodes)
+    graph = with_lists(graph, FEW_LIST_EDGES)
     return ClusterSearch(graph, source.size, most_edges(graph), self_loops)

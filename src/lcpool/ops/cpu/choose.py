@@ -36,12 +36,13 @@ def choose(
 
 
 def choose_backward(
-    grad: Tensor, grad_score: Tensor | None, out: Tensor, score: Tensor, place: Tensor, h: Tensor,
+    grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
     ptr: Tensor, kept_ptr: Tensor,
 ) -> Tensor:  # fmt: skip
     """The gradient of ``rank``."""
-    of_score = torch.zeros_like(score) if grad_score is None else grad_score
-    inputs = [values.numpy() for values in (grad, of_score, out, score, place, h, ptr, kept_ptr)]
+    of_score = h.new_zeros(len(grad)) if grad_score is None else grad_score
+    tensors = (grad, of_score, x.detach(), perm, place, h, ptr, kept_ptr)
+    inputs = [values.numpy() for values in tensors]
     of_rank = torch.empty_like(h)
     result = of_rank.numpy()
 
@@ -52,9 +53,9 @@ def choose_backward(
     return of_rank
 
 
-def add_gated(of_x: Tensor, grad: Tensor, score: Tensor, perm: Tensor) -> None:
+def add_gated(of_x: Tensor, grad: Tensor, h: Tensor, perm: Tensor) -> None:
     """Add to the rows î of ``of_x`` what flows through X' = x h with h as it is."""
-    arrays = [values.numpy() for values in (grad, score, perm, of_x)]
+    arrays = [values.numpy() for values in (grad, h, perm, of_x)]
     in_parts(lambda start, stop: add_rows(start, stop, *arrays), len(grad), grad.numel(), LEAST)
 
 
@@ -74,28 +75,26 @@ def choose_nodes(start, stop, x, rank, ptr, kept_ptr, out, score, perm, batch, p
 
 
 @regrouped
-def spread_choice(
-    start, stop, grad, grad_score, out, score, place, h, ptr, kept_ptr, of_rank
-):  # fmt: skip
-    """h_i (g_i − Σ_j g_j h_j), where g_i h_i is the product of X'_i and its gradient."""
+def spread_choice(start, stop, grad, grad_score, x, perm, place, h, ptr, kept_ptr, of_rank):
+    """h_i (g_i − Σ_j g_j h_j)."""
     zero = h.dtype.type(0)
     for g in range(start, stop):
         first, last = kept_ptr[g], kept_ptr[g + 1]
         own, total = np.empty(last - first, h.dtype), zero
         for p in range(first, last):
-            product = grad_score[p] * score[p]
+            i, product = perm[p], grad_score[p]
             for c in range(grad.shape[1]):
-                product += grad[p, c] * out[p, c]
-            own[p - first] = product
-            total += product
+                product += grad[p, c] * x[i, c]
+            own[p - first] = product * h[i]
+            total += product * h[i]
         for i in range(ptr[g], ptr[g + 1]):
             of_rank[i] = (own[place[i] - first] if place[i] >= 0 else zero) - h[i] * total
 
 
 @compiled
-def add_rows(start, stop, grad, score, perm, of_x):
+def add_rows(start, stop, grad, h, perm, of_x):
     """x_i += h_i g_i."""
     for p in range(start, stop):
         i = perm[p]
         for c in range(grad.shape[1]):
-            of_x[i, c] += score[p] * grad[p, c]
+            of_x[i, c] += h[i] * grad[p, c]

@@ -20,7 +20,7 @@ from torch import Tensor
 from lcpool.ops.checks import Checks, check_max_edges
 from lcpool.ops.cpu.bits import connect_small
 from lcpool.ops.cpu.compiled import compiled
-from lcpool.ops.cpu.rows import EDGES_PER_THREAD, most_edges, prepare, with_lists
+from lcpool.ops.cpu.rows import EDGES_PER_THREAD, LIST_EDGES, most_edges, prepare, with_lists
 from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.edges import Edges
 from lcpool.ops.topk import KeepPlan
@@ -60,7 +60,7 @@ def search(graph: Any, self_loops: bool, max_edges: int, values: Any = None) -> 
     Where they might exceed ``max_edges`` they are counted first.
     """
     work = graph[1].size
-    graph = with_lists(graph) if values is None else graph
+    graph = with_lists(graph, LIST_EDGES) if values is None else graph
     most = most_edges(graph)
 
     def run(room: Any, values: Any) -> list[Any]:
@@ -143,8 +143,10 @@ def search_rows(
         for c in range(into_ptr[p], into_ptr[p + 1]):
             n = into[c]
             if A is None:
-                reached[num_reached] = n
-                num_reached += 1
+                if not seen[n >> 6] & (1 << (n & 63)):
+                    seen[n >> 6] |= 1 << (n & 63)
+                    reached[num_reached] = n
+                    num_reached += 1
                 continue
             if values is not None:
                 s_np = v[c]

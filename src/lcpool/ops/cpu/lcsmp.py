@@ -79,7 +79,7 @@ def spread_shifted(start, stop, grad, y, shift, ptr, node, out_ptr, out_node, gr
             for c in range(width):
                 count[c] += zero if own[c] - other[c] <= 0 else one
         for c in range(width):
-            total[c] = count[c] * grad[i, c]
+            total[c] = zero if count[c] == 0 else count[c] * grad[i, c]
         for c in range(width):
             of_shift[c] += total[c]
         for e in range(out_ptr[i], out_ptr[i + 1]):

@@ -12,8 +12,9 @@ from lcpool.ops.cpu.team import in_parts
 
 # Fewer edges than this are connected sooner by one thread than by two that must be woken.
 EDGES_PER_THREAD = 8192
-# Entries that the lists of AS' may have for each edge: around hubs they are too long to keep.
-LIST_EDGES = 16
+# Entries of 4 bytes that the lists of AS' may have for each edge: around hubs they are too long to
+# keep. Where A' is found in blocks, memory counts for more.
+LIST_EDGES, FEW_LIST_EDGES = 16, 4
 TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: take it in parts."
 
 
@@ -36,10 +37,10 @@ def prepare(source: Any, target: Any, kept: Any, num_nodes: int) -> Any:
     return sum(found, start=())
 
 
-def with_lists(graph: Any) -> Any:
+def with_lists(graph: Any, list_edges: int) -> Any:
     """The graph with AS' in the place of S' and nothing in that of A, unless that is too much."""
     edges, ptr = graph[1].size, list_ends(graph)
-    if ptr[-1] > min(LIST_EDGES * edges, 2**32 - 1):
+    if ptr[-1] > min(list_edges * edges, 2**32 - 1):
         return graph
     ptr, col = ptr.astype(np.uint32), np.empty(ptr[-1], np.uint32)
     part = partial(write_lists, graph=graph, ptr=ptr, col=col)

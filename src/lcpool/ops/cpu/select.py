@@ -9,9 +9,6 @@ from torch import Tensor
 from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.message import array
 
-# Of a number of 32 bits, written with 64, so many of the lowest bits are 0.
-SPARE = 29
-
 
 def select(
     rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
@@ -29,11 +26,8 @@ def best_first(start, stop, rank, ptr, kept_ptr, perm, batch):
     for g in range(start, stop):
         zero = ptr[g]
         keys = falling(rank[zero : ptr[g + 1]])
-        if rank.itemsize == 4 and keys.size < 1 << SPARE:
-            # Sorted with their numbers in the spare bits: no two are equal, and any sort will do.
-            order = np.sort(keys + np.arange(keys.size)) & ((1 << SPARE) - 1)
-        else:
-            order = np.argsort(keys, kind="mergesort")
+        # Stable, and numba's other sort takes quadratic time where scores come in blocks.
+        order = np.argsort(keys, kind="mergesort")
         for k in range(kept_ptr[g + 1] - kept_ptr[g]):
             perm[kept_ptr[g] + k] = zero + order[k]
             batch[kept_ptr[g] + k] = g

@@ -22,7 +22,8 @@ from typing import Any
 
 import torch
 
-PROCESS = os.getpid()
+from lcpool.process import PROCESS
+
 Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -39,31 +40,42 @@ def in_parts(
         return [part(0, size)]
     count = threads * share
     cuts = list(pairwise(size * t // count for t in range(count + 1)))
-    left, found, wrong = iter(range(count)), [None] * count, {}
+    left, found = iter(range(count)), [None] * count
+    wrong: list[tuple[int, BaseException]] = []
 
-    def take() -> None:
-        for i in left:  # Each thread takes what the others have left.
-            try:
+    def take(_: Any = None) -> None:
+        """Parts that the others have left; what goes wrong is raised where one can catch it."""
+        i = count
+        try:
+            while not wrong:
+                i = next(left, count)
+                if i == count:
+                    return
                 found[i] = part(*cuts[i])
-            except BaseException as error:  # raised below, where somebody can catch it
-                wrong[i] = error
+        except BaseException as error:
+            wrong.append((i, error))
 
-    run_together(take, threads)
+    run_together(take)
+    take()  # Where the others were not to be had, or were interrupted.
     if wrong:
-        raise wrong[min(wrong)]
+        raise min(wrong, key=lambda pair: pair[0])[1]
     return found
 
 
-def run_together(take: Callable[[], None], threads: int) -> None:
-    """Call ``take`` in up to so many threads at once, this one among them."""
-    parallel = torch_threads()
+def run_together(take: Callable[..., None]) -> None:
+    """Call ``take`` in all of torch's threads at once, this one among them.
+
+    In all: OpenMP would end those that are left out, and start them again for the next product.
+    """
+    parallel, threads = torch_threads(), torch.get_num_threads()
     if parallel is not None and os.getpid() == PROCESS:
-        parallel(Entry(lambda _: take()), None, threads, 0)
+        parallel(Entry(take), None, threads, 0)
         return
     others = [own_threads().submit(take) for _ in range(threads - 1)]
     take()
     for other in others:
-        other.result()
+        if not other.cancel():
+            other.result()
 
 
 @cache

@@ -35,24 +35,24 @@ def choose(
 
 
 def choose_backward(
-    grad: Tensor, grad_score: Tensor | None, out: Tensor, score: Tensor, place: Tensor, h: Tensor,
+    grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
     ptr: Tensor, kept_ptr: Tensor,
 ) -> Tensor:  # fmt: skip
     """The gradient of ``rank``."""
-    of_rank, of_kept = torch.empty_like(h), torch.empty_like(score)
+    of_rank, of_kept = torch.empty_like(h), h.new_empty(len(grad))
     if h.numel():
         spread_choice[(ptr.numel() - 1,)](
-            grad, score if grad_score is None else grad_score, out, score, place, h, ptr, kept_ptr,
+            grad, h if grad_score is None else grad_score, x, perm, place, h, ptr, kept_ptr,
             of_kept, of_rank, grad.size(1), grad_score is not None, ROWS, CHANNELS, LONG,
         )  # fmt: skip
     return of_rank
 
 
-def add_gated(of_x: Tensor, grad: Tensor, score: Tensor, perm: Tensor) -> None:
+def add_gated(of_x: Tensor, grad: Tensor, h: Tensor, perm: Tensor) -> None:
     """Add to the rows î of ``of_x`` what flows through X' = x h with h as it is."""
     if grad.numel():
         blocks = triton.cdiv(len(grad), ROWS), triton.cdiv(grad.size(1), CHANNELS)
-        add_rows[blocks](grad, score, perm, of_x, len(grad), grad.size(1), ROWS, CHANNELS)
+        add_rows[blocks](grad, h, perm, of_x, len(grad), grad.size(1), ROWS, CHANNELS)
 
 
 @triton.jit
@@ -110,23 +110,25 @@ def of_graph(block, rank, start, stop, num_nodes, STEP: tl.constexpr):
 
 @triton.jit
 def spread_choice(
-    grad, grad_score, out, score, place, h, ptr, kept_ptr, of_kept, of_rank, width,
+    grad, grad_score, x, perm, place, h, ptr, kept_ptr, of_kept, of_rank, width,
     SCORED: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
-    """h_i (g_i − Σ_j g_j h_j) of a graph; g_i h_i is the product of X'_i and its gradient."""
+    """h_i (g_i − Σ_j g_j h_j) of a graph."""
     graph = tl.program_id(0)
     total = tl.zeros((ROWS,), h.dtype.element_ty)
     last = tl.load(kept_ptr + graph + 1)
     for first in range(tl.load(kept_ptr + graph), last, ROWS):
         p = first + tl.arange(0, ROWS)
+        i = tl.load(perm + p, p < last, 0)
         own = tl.zeros((ROWS,), h.dtype.element_ty)
         for block in range(0, width, CHANNELS):
             c = block + tl.arange(0, CHANNELS)
             mask = (p < last)[:, None] & (c < width)[None, :]
-            at = p[:, None] * width + c[None, :]
-            own += tl.sum(tl.load(grad + at, mask, 0.0) * tl.load(out + at, mask, 0.0), 1)
+            upstream = tl.load(grad + p[:, None] * width + c[None, :], mask, 0.0)
+            own += tl.sum(upstream * tl.load(x + i[:, None] * width + c[None, :], mask, 0.0), 1)
         if SCORED:
-            own += tl.load(grad_score + p, p < last, 0.0) * tl.load(score + p, p < last, 0.0)
+            own += tl.load(grad_score + p, p < last, 0.0)
+        own *= tl.load(h + i, p < last, 0.0)
         tl.store(of_kept + p, own, p < last)
         total += own
     inner = tl.sum(total, 0)
@@ -140,13 +142,14 @@ def spread_choice(
 
 
 @triton.jit
-def add_rows(grad, score, perm, of_x, num_kept, width, ROWS: tl.constexpr, CHANNELS: tl.constexpr):
+def add_rows(grad, h, perm, of_x, num_kept, width, ROWS: tl.constexpr, CHANNELS: tl.constexpr):
     """x_i += h_i g_i."""
     p = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = p < num_kept
     mask = inside[:, None] & (c < width)[None, :]
-    at = of_x + tl.load(perm + p, inside, 0)[:, None] * width + c[None, :]
+    i = tl.load(perm + p, inside, 0)
+    at = of_x + i[:, None] * width + c[None, :]
     more = tl.load(grad + p[:, None] * width + c[None, :], mask, 0.0)
-    share = tl.load(score + p, inside, 0.0)
+    share = tl.load(h + i, inside, 0.0)
     tl.store(at, tl.load(at, mask, 0.0) + share[:, None] * more, mask)
