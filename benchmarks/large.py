@@ -37,6 +37,7 @@ from rich.progress import track
 from torch import Tensor
 
 from lcpool import cluster_connect_blocks
+from lcpool.ops.cpu import blocks as cpu_blocks
 
 SIZES = [10**4, 10**5, 10**6, 10**7]
 EDGES_PER_NODE = 2.5
@@ -59,9 +60,11 @@ def draw(num_nodes: int, seed: int) -> tuple[Tensor, Tensor]:
     return torch.cat([pairs, pairs.flip(0)], dim=1), perm
 
 
-def measure(num_nodes: int, seed: int, threads: int, folder: Path) -> Cell:
+def measure(num_nodes: int, seed: int, threads: int, folder: Path, rows_only: bool) -> Cell:
     """Connect one graph, in a process of its own."""
     torch.set_num_threads(threads)
+    if rows_only:
+        cpu_blocks.FEW_LIST_EDGES = 0
     with tempfile.TemporaryDirectory(dir=folder) as inside:
         path = Path(inside) / "pooled.npy"
         cluster_connect_blocks(*draw(1000, seed), 1000).save(path)  # compile
@@ -155,6 +158,8 @@ def arguments() -> argparse.Namespace:
     add("--threads", type=int, default=torch.get_num_threads())
     add("--seed", type=int, default=0)
     add("--folder", type=Path, default=tempfile.gettempdir(), help="where to write A' for a while")
+    add("--rows-only", action="store_true",
+        help="keep no lists of AS', as of graphs where they would have 2³² entries")  # fmt: skip
     add("--plot", type=Path, metavar="FILE", help="draw time against the edges of A'")
     args = parser.parse_args()
     if min(args.nodes) < 2 or args.threads < 1:
@@ -169,7 +174,8 @@ def main() -> None:
     for num_nodes in sorted(args.nodes):
         # A process that has had a larger graph would report its peak.
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            job = process.submit(measure, num_nodes, args.seed, args.threads, args.folder)
+            options = (args.seed, args.threads, args.folder, args.rows_only)
+            job = process.submit(measure, num_nodes, *options)
             cells.append(job.result())
     show(cells)
     if args.plot:
