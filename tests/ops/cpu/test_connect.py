@@ -108,7 +108,7 @@ def test_threads_do_not_change_the_result(sizes, path, monkeypatch):
 
 @pytest.mark.parametrize("connect", [by_search, lambda *case: cluster_connect_blocks(*case)[0]])
 def test_an_edge_may_stand_more_often_than_there_are_nodes(connect):
-    edge_index = torch.tensor([[0, 1, 2], [1, 2, 1]]).repeat(1, 50_000)
+    edge_index = torch.tensor([[0, 1, 2], [1, 2, 1]]).repeat(1, 3000)
     perm = torch.tensor([1, 2])
     assert torch.equal(connect(edge_index, perm, 3), by_joins(edge_index[:, :3], perm, 3))
 
