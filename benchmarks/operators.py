@@ -414,12 +414,14 @@ def print_table(title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]
         for row in (header, *rows):
             print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
         return
+    # A file or a pipe has no width that a table would have to be cut to.
+    console = Console(width=None if sys.stdout.isatty() else 200)
     table = Table(title=title, title_justify="left")
     for name in header:
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    Console(width=120).print(table)  # Into a file rich would squeeze it into 80 columns.
+    console.print(table)
 
 
 def arguments() -> argparse.Namespace:

@@ -67,8 +67,12 @@ def by_rows(
         t.detach().contiguous().numpy()
         for t in (edge_index, S.node, S.cluster, edge_weight, S.value)
     )
-    A = to_rows(source, target, a, S.num_nodes)
-    St, S_ = to_rows(c, n, s, S.num_clusters), to_rows(n, c, s, S.num_nodes)
+    A, St, S_ = (
+        to_rows(row, col, entries, num_rows, np.uint32)
+        for row, col, entries, num_rows in (
+            (source, target, a, S.num_nodes), (c, n, s, S.num_clusters), (n, c, s, S.num_nodes)
+        )
+    )  # fmt: skip
     return (*A[:2], *St[:2], *S_[:2]), (A[2], St[2], S_[2])
 
 

@@ -26,7 +26,7 @@ def prepare(source: Any, target: Any, kept: Any, num_nodes: int) -> Any:
     if source.size + kept.size >= 2**32:
         raise ValueError(TOO_MANY)
     halves = (
-        lambda: to_rows(source, target, None, num_nodes)[:2],
+        lambda: to_rows(source, target, None, num_nodes, np.uint32)[:2],
         lambda: cluster_rows(source, target, kept, num_nodes),
     )
 
@@ -54,18 +54,21 @@ def most_edges(graph: Any) -> Any:
 
 
 @compiled
-def to_rows(row, col, value, num_rows):
-    """Where each row begins, its columns and, if any, its entries, in the order that they had."""
+def to_rows(row, col, value, num_rows, index):
+    """Where each row begins, its columns and, if any, its entries, in the order that they had.
+
+    ``index`` is the type of what is counted. Unsigned, numba need not ask of one whether it counts
+    from the end.
+    """
     if row.size >= 2**32:
         raise ValueError(TOO_MANY)
-    ptr = np.zeros(num_rows + 2, np.uint32)
+    ptr = np.zeros(num_rows + 2, index)
     for e in range(row.size):
         ptr[row[e] + 2] += 1
     # Cumulated one place late: filling row r advances ptr[r + 1] from its start to its end.
     for r in range(2, num_rows + 2):
         ptr[r] += ptr[r - 1]
-    # Unsigned: numba need not ask of an index whether it counts from the end.
-    cols = np.empty(row.size, np.uint32)
+    cols = np.empty(row.size, index)
     values: Any = None if value is None else np.empty_like(value)
     for e in range(row.size):
         at = ptr[row[e] + 1]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.cpu.compiled import compiled
+from lcpool.ops.cpu.rows import to_rows
 from lcpool.ops.survey import Survey
 
 
@@ -28,7 +29,7 @@ def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:
 
 def rows(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
     """Where each row begins in ``node`` sorted by ``row``, and that; in a row the order stays."""
-    ptr, out = sort_by_row(row.numpy(), node.numpy(), num_rows)
+    ptr, out, _ = to_rows(row.numpy(), node.numpy(), None, num_rows, np.int64)
     return torch.from_numpy(ptr), torch.from_numpy(out)
 
 
@@ -75,19 +76,3 @@ def begin_graphs(batch):
     for g in range(ptr.size - 1):  # An empty graph ends where the one before does.
         ptr[g + 1] = max(ptr[g + 1], ptr[g])
     return True, ptr
-
-
-@compiled
-def sort_by_row(row, node, num_rows):
-    """A counting sort: each entry goes to the next free place of its row."""
-    ptr = np.zeros(num_rows + 2, np.int64)
-    for e in range(row.size):
-        ptr[row[e] + 2] += 1
-    for i in range(2, num_rows + 2):
-        ptr[i] += ptr[i - 1]
-    out = np.empty(node.size, node.dtype)
-    for e in range(row.size):
-        r = row[e] + 1
-        out[ptr[r]] = node[e]
-        ptr[r] += 1
-    return ptr[:-1], out

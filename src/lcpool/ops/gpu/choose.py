@@ -1,4 +1,4 @@
-"""The softmax of scores, the nodes that they choose, and X' on a GPU, in one launch each way."""
+"""The softmax of scores, the nodes that they choose, and X' on a GPU, in one kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lcpool.ops import plain
-from lcpool.ops.gpu.select import BLOCK, MAX_NODES, STEP, ahead, graph_of
+from lcpool.ops.gpu.select import BLOCK, MAX_NODES, STEP, placed
 
 CHANNELS = 64
 ROWS, LONG = 32, 256
@@ -63,19 +63,14 @@ def choose_nodes(
     """Some nodes."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < num_nodes
-    g = graph_of(i, ptr, num_graphs, steps)
-    start, stop = tl.load(ptr + g, inside, 0), tl.load(ptr + g + 1, inside, 0)
-    before = ahead(i, inside, rank, start, stop, num_nodes, STEP)
+    start, stop, p, is_kept = placed(
+        i, rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps, STEP
+    )
     share = probability(i, inside, rank, start, stop, num_nodes, STEP)
-    kept, end = tl.load(kept_ptr + g, inside, 0), tl.load(kept_ptr + g + 1, inside, 0)
-    p = kept + before
-    is_kept = inside & (p < end)
     tl.store(h + i, share, inside)
     tl.store(place + i, tl.where(is_kept, p, -1), inside)
     tl.store(ok + tl.zeros_like(i), 0, inside & (share != share))
     tl.store(score + p, share, is_kept)
-    tl.store(perm + p, i.to(tl.int64), is_kept)
-    tl.store(batch + p, g.to(tl.int64), is_kept)
     for first in range(0, width, CHANNELS):
         c = first + tl.arange(0, CHANNELS)
         mask = is_kept[:, None] & (c < width)[None, :]

@@ -46,14 +46,23 @@ def place(
 ):  # fmt: skip
     """Where some nodes go."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    placed(i, rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps, STEP)
+
+
+@triton.jit
+def placed(
+    i, rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps, STEP: tl.constexpr
+):  # fmt: skip
+    """Put nodes i into their places. Returns where their graphs begin and end, and the places."""
     inside = i < num_nodes
     g = graph_of(i, ptr, num_graphs, steps)
     start, stop = tl.load(ptr + g, inside, 0), tl.load(ptr + g + 1, inside, 0)
     before = ahead(i, inside, rank, start, stop, num_nodes, STEP)
     kept, end = tl.load(kept_ptr + g, inside, 0), tl.load(kept_ptr + g + 1, inside, 0)
-    is_kept = inside & (kept + before < end)
-    tl.store(perm + kept + before, i.to(tl.int64), is_kept)
-    tl.store(batch + kept + before, g.to(tl.int64), is_kept)
+    p, is_kept = kept + before, inside & (kept + before < end)
+    tl.store(perm + p, i.to(tl.int64), is_kept)
+    tl.store(batch + p, g.to(tl.int64), is_kept)
+    return start, stop, p, is_kept
 
 
 @triton.jit
