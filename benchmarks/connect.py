@@ -65,7 +65,7 @@ from lcpool.ops.cpu.rows import EDGES_PER_THREAD, LIST_EDGES, most_edges, prepar
 from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.edges import Edges
 from lcpool.ops.sizes import Sizes
-from lcpool.ops.topk import KeepPlan
+from lcpool.ops.topk import KeepPlan, Kept
 from lcpool.ops.weighted import connect_assignment
 
 TU = ("PROTEINS", "NCI1", "DD")
@@ -149,7 +149,7 @@ def cases(args: argparse.Namespace) -> Iterator[tuple[str, int]]:
 def by_lcpool(case: Case) -> Tensor:
     if case.rows is None:
         edges = Edges(case.edge_index, case.num_nodes)
-        return connect_clusters(edges, case.perm, None, None, True, 2**40, Checks())
+        return connect_clusters(edges, Kept(case.perm), None, None, True, 2**40, Checks())
     graph = prepare(*case.edge_index.numpy(), case.perm.numpy(), case.num_nodes)
     graph = with_lists(graph, LIST_EDGES)
     part = partial(find_rows, graph=graph, self_loops=True, room=most_edges(graph))
@@ -316,6 +316,9 @@ def measure(kind: str, name: str, count: int, args: argparse.Namespace) -> dict[
     for call, taken in times.items():
         clock, processor = (1e3 * statistics.median(t) for t in zip(*taken, strict=True))
         cells[call] = {"ms": clock, "processor ms": processor, "edges": edges}
+    if args.device != "cpu":
+        for call, run in calls.items():
+            cells[call]["peak"] = peak_of_device(run, args.device)
     return cells
 
 
@@ -336,12 +339,10 @@ def sorted_keys(edges: Tensor) -> Tensor:
 
 
 def peak_mib(kind: str, call: str, name: str, count: int, args: argparse.Namespace) -> float:
-    """The peak of one call: of the resident set, or of a GPU's memory, beyond what there was."""
+    """The peak of the resident set in one call, beyond what there was."""
     settle(args)
-    CALLS[kind](SMALL.to(args.device))[call]()
+    CALLS[kind](SMALL)[call]()
     step = CALLS[kind](make_case(name, count, args))[call]
-    if args.device != "cpu":
-        return peak_of_device(step, args.device)
     ctypes.CDLL(None).malloc_trim(0)  # Memory that is free already would hide what is taken.
     Path("/proc/self/clear_refs").write_text("5")  # The kernel forgets the peak.
     before = resident("VmRSS")
@@ -444,10 +445,11 @@ def main() -> None:
             cells = apart(measure, kind, name, count, args)
             shown = columns(kind, cells).values()
             peaks = {
-                call: apart(peak_mib, kind, call, name, count, args)
+                call: cells[call]["peak"] if "peak" in cells[call]
+                else apart(peak_mib, kind, call, name, count, args)
                 for call in shown
                 if call in cells
-            }
+            }  # fmt: skip
             title = f"{name} × {count}" if name in TU else name
             print(f"{kind}: {title}", flush=True)
             found = {"case": title, "cells": cells, "peaks": peaks}

@@ -58,7 +58,7 @@ from lcpool.ops.checks import Checks
 from lcpool.ops.connect import MAX_EDGES, connect_clusters
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
-from lcpool.ops.topk import KeepPlan
+from lcpool.ops.topk import KeepPlan, Kept
 
 LOCAL = ("TopKPooling", "SAGPooling", "ASAPooling")
 DENSE = ("DiffPooling", "MinCutPooling")
@@ -171,19 +171,19 @@ class Connect:
     data: Batch
 
     @cached_property
-    def chosen(self) -> tuple[Graph, Tensor, KeepPlan]:
+    def chosen(self) -> tuple[Graph, Kept, KeepPlan]:
         """Graph, kept nodes and plan, found in the first call: if that fails, this has failed."""
         data = self.data
         graph = Graph.of(data.x, data.edge_index, None, data.batch)
         with torch.no_grad():
-            perm = self.pool.pool(graph).perm
-        return graph, perm, KeepPlan.of(self.pool.ratio, graph)
+            pooled = self.pool.pool(graph)
+        return graph, Kept(pooled.perm, pooled.batch), KeepPlan.of(self.pool.ratio, graph)
 
     def call(self) -> Iterable[Tensor]:
         """The edges of A', from edges of which nothing is known yet."""
-        graph, perm, plan = self.chosen
+        graph, kept, plan = self.chosen
         edges = Edges(graph.edge_index, graph.num_nodes)
-        yield connect_clusters(edges, perm, graph.batch, plan, True, MAX_EDGES, Checks())
+        yield connect_clusters(edges, kept, graph.batch, plan, True, MAX_EDGES, Checks())
 
 
 # --- how it is measured ---------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def draw(shape: Shape, count: int, channels: int, seed: int, device: str = "cpu"
     batch = np.repeat(np.arange(count), sizes)
     return Batch(
         torch.from_numpy(x).to(device).requires_grad_(),
-        torch.from_numpy(np.concatenate(graphs, axis=1)).to(device),
+        torch.from_numpy(np.ascontiguousarray(np.concatenate(graphs, axis=1))).to(device),
         None if count == 1 else torch.from_numpy(batch).to(device),
         sizes.tolist(),
     )

@@ -6,6 +6,7 @@ from graphs import Example, graphs
 from hypothesis import HealthCheck, given, settings
 
 from lcpool import LCSMP
+from lcpool.ops.assignment import positions
 from lcpool.ops.choose import choose
 from lcpool.ops.gate import gate
 from lcpool.ops.graph import Graph
@@ -33,11 +34,12 @@ def problem(example: Example, dtype=torch.float64, channels=8):
 def test_as_step_by_step(example: Example):
     """Values and all gradients; of a graph without nodes, too."""
     score, x, graph, plan = problem(example)
-    X, h, perm, batch, ok = score.choose(x, graph, plan)
+    X, h, kept, ok = score.choose(x, graph, plan)
     expected = by_steps(score, x, graph, plan)
     assert ok == 1
-    assert torch.equal(perm, expected[2])
-    assert torch.equal(batch, expected[3])
+    assert torch.equal(kept.perm, expected[2])
+    assert torch.equal(kept.batch, expected[3])
+    assert torch.equal(kept.place, positions(kept.perm, graph.num_nodes))
     leaves = [x, *score.parameters()]
     ways = [torch.randn_like(X), torch.randn_like(h)]
     for outputs, grads in (((0, 1), ways), ((0,), ways[:1]), ((1,), ways[1:])):
@@ -83,9 +85,9 @@ def test_the_largest_score_is_near_the_limit():
 
 def test_wider_than_a_block_of_channels():
     score, x, graph, plan = problem(SMALL, torch.float32, channels=150)
-    torch.testing.assert_close(
-        score.choose(x, graph, plan)[:4], by_steps(score, x, graph, plan), rtol=1e-4, atol=1e-5
-    )
+    found, expected = score.choose(x, graph, plan), by_steps(score, x, graph, plan)
+    torch.testing.assert_close(found[:2], expected[:2], rtol=1e-4, atol=1e-5)
+    assert torch.equal(found[2].perm, expected[2])
 
 
 def test_gradients_that_are_not_contiguous():

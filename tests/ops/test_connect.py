@@ -14,7 +14,7 @@ from lcpool.ops.assignment import clusters, selection
 from lcpool.ops.checks import Checks
 from lcpool.ops.edges import Edges
 from lcpool.ops.sizes import Sizes
-from lcpool.ops.topk import KeepPlan
+from lcpool.ops.topk import KeepPlan, Kept
 
 
 def by_torch(example: Example, perm, self_loops=True):
@@ -61,7 +61,7 @@ def test_what_does_not_stand_by_graph_counts_too(astray):
         perm = torch.tensor([4, 1, 3])
     counts = (Sizes.of(torch.tensor(c), perm.device) for c in ((3, 3), (2, 2)))
     found = connect.connect_clusters(
-        Edges(edge_index, 6), perm, batch, KeepPlan(*counts), True, 99, Checks()
+        Edges(edge_index, 6), Kept(perm, batch[perm]), batch, KeepPlan(*counts), True, 99, Checks()
     )
     assert torch.equal(found, edges_of(lemma_5(dense(edge_index, 6), perm)))
 

@@ -16,10 +16,10 @@ from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
 from lcpool.ops.precision import wide
 from lcpool.ops.segment import graph_softmax
-from lcpool.ops.topk import KeepPlan
+from lcpool.ops.topk import KeepPlan, Kept
 
-# X', h(î), î, the graphs of the kept nodes, and whether all h are numbers.
-Chosen = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+# X', h(î), î, and whether all h are numbers.
+Chosen = tuple[Tensor, Tensor, Kept, Tensor]
 
 # Strictly increasing, so that what goes in orders nodes as what comes out does, without the ties
 # that saturation makes.

@@ -99,7 +99,7 @@ def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool =
     if not is_traced():  # else InRange does
         check_count(name, index.size(-1) if index.dim() else 1)
     # A PyG EdgeIndex is a tensor with a cache; the plain tensor inside is all we need.
-    plain: Tensor = index if is_traced() else index.as_subclass(Tensor)
+    plain = index if type(index) is Tensor or is_traced() else index.as_subclass(Tensor)
     return plain.long() if widen else plain
 
 

@@ -4,8 +4,8 @@ r"""LCPool but for its edges as one operator.
     s = \mathrm{LCSMP}(X, A), \quad h = \mathrm{softmax}(s), \quad \hat{i} = \mathrm{topk}(s), \quad
     X' = (X \odot h)(\hat{i}, :)
 
-The gradient of X comes in two parts, through X' and through s. Here the first is added to the
-second in place, row by row, and only for kept nodes; by itself it would be as large as X.
+The gradient of X comes in two parts, through X' and through s. Here the product that ends the
+second is added to the first in place.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from lcpool.ops.lcsmp import (
 )
 from lcpool.ops.message import ROWS, both_ways
 from lcpool.ops.operator import operator
-from lcpool.ops.topk import KeepPlan
+from lcpool.ops.topk import KeepPlan, Kept
 
 
 def choose(
     x: Tensor, graph: Graph, plan: KeepPlan, parameters: list[Tensor]
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """X', h(î), î, the graphs of the kept nodes, and whether all h are numbers.
+) -> tuple[Tensor, Tensor, Kept, Tensor]:
+    """X', h(î), î, and whether all h are numbers.
 
     Args:
         x: node features, ``[num_nodes, channels]``, of the parameters' type.
@@ -43,11 +43,11 @@ def choose(
         parameters: LCSMP's W_d, b_d, W_fd, b_fd, W_x, b_x, w_s and b_s.
     """
     sizes, kept = plan.sizes, plan.kept
-    X, score, perm, batch, ok, *_ = lcpool(
+    X, score, perm, batch, ok, place, *_ = lcpool(
         x, *parameters, *both_ways(graph.edges, x, *parameters),
         sizes.counts, sizes.ptr, kept.ptr, kept.total,
     )  # fmt: skip
-    return X, score, perm, batch, ok
+    return X, score, Kept(perm, batch, place), ok
 
 
 class LCPool:
@@ -88,9 +88,10 @@ class LCPool:
         ctx: Any, grad: Tensor | None, grad_score: Tensor | None, *_: Any
     ) -> tuple[Tensor | None, ...]:
         """Of x and of the parameters."""
-        perm, _, _, place, h, *values = ctx.saved_tensors[:9]
-        inputs, rows = ctx.saved_tensors[9:18], ctx.saved_tensors[18:22]
-        _, graph_ptr, kept_ptr = ctx.saved_tensors[22:]
+        saved = ctx.saved_tensors
+        perm, _, _, place, h, *values = saved[:9]
+        inputs, rows = saved[9:18], saved[18:22]
+        _, graph_ptr, kept_ptr = saved[22:]
         grad = h.new_zeros(perm.numel(), inputs[0].size(1)) if grad is None else grad
         if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
             outputs = plain.gate(inputs[0], plain.softmax(by_layers(inputs, rows), graph_ptr), perm)
@@ -107,7 +108,7 @@ class LCPool:
 
 
 class LCPoolBackward:
-    """The gradients of x, W = [W_d; W_x], b_d, W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s]."""
+    """The gradients of x, W = [W_d; W_x], W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s ‖ b_d]."""
 
     @staticmethod
     def forward(
@@ -118,10 +119,10 @@ class LCPoolBackward:
         (perm, place, h), x = chosen, inputs[0].contiguous()
         kernel, grad = kernels(h), grad.contiguous()
         grad_score = None if grad_score is None else grad_score.contiguous()
-        of_s = kernel.choose_backward(grad, grad_score, x, perm, place, h, graph_ptr, kept_ptr)
-        of_x, *of_parameters = LCSMPBackward.forward(of_s, *values, *inputs, *rows)
-        kernel.add_gated(of_x, grad, h, perm)
-        return of_x, *of_parameters
+        of_s, past = kernel.choose_backward(
+            grad, grad_score, x, perm, place, h, graph_ptr, kept_ptr
+        )
+        return LCSMPBackward.forward(of_s, *values, *inputs, *rows, past=past)
 
     @staticmethod
     def fake(
@@ -140,6 +141,6 @@ lcpool = operator(
 lcpool_backward = operator(
     "lcpool_backward(Tensor grad, Tensor? grad_score, Tensor[] chosen, Tensor[] values, "
     "Tensor[] inputs, Tensor[] rows, Tensor graph_ptr, Tensor kept_ptr) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "-> (Tensor, Tensor, Tensor, Tensor)",
     LCPoolBackward,
 )

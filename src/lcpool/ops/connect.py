@@ -28,7 +28,7 @@ from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import is_traced, operator
 from lcpool.ops.product import connect_by_joins
 from lcpool.ops.sizes import Sizes
-from lcpool.ops.topk import KeepPlan
+from lcpool.ops.topk import KeepPlan, Kept
 from lcpool.ops.weighted import connect_assignment
 
 # Beyond this many edges (4 GiB of indices) a pooled graph is taken for a mistake.
@@ -89,7 +89,7 @@ def cluster_connect(
     edge_index = check_edge_index(edge_index, num_nodes, checks, like=None)
     perm = check_perm(perm, num_nodes, checks, like=edge_index)
     edges = Edges(edge_index, num_nodes)
-    return connect_clusters(edges, perm, None, None, self_loops, max_edges, checks)
+    return connect_clusters(edges, Kept(perm), None, None, self_loops, max_edges, checks)
 
 
 def check_perm(perm: Tensor, num_nodes: int, checks: Checks, like: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def check_perm(perm: Tensor, num_nodes: int, checks: Checks, like: Tensor) -> Te
 
 def connect_clusters(
     edges: Edges,
-    perm: Tensor,
+    kept: Kept,
     batch: Tensor | None,
     plan: KeepPlan | None,
     self_loops: bool,
@@ -117,12 +117,13 @@ def connect_clusters(
     where that is known.
     """
     if is_traced():
-        return _connect_traced(edges, perm, batch, plan, self_loops, max_edges)
+        return _connect_traced(edges, kept.perm, batch, plan, self_loops, max_edges)
     options = (self_loops, max_edges, checks)
-    found: Tensor | None = kernels(perm).connect_clusters(edges, perm, batch, plan, *options)
+    kernel = kernels(kept.perm)
+    found: Tensor | None = kernel.connect_clusters(edges, kept, batch, plan, *options)
     if found is not None:
         return found
-    S = clusters(edges.index, perm, edges.num_nodes, checks)
+    S = clusters(edges.index, kept.perm, edges.num_nodes, checks)
     return connect_by_joins(edges.index, None, S, self_loops, max_edges, checks)[0]
 
 
@@ -163,7 +164,8 @@ class ConnectClusters:
         """Put together again what an operator can only take apart."""
         edges = Edges.of_rows(edge_index, num_nodes, rows)
         plan = KeepPlan(Sizes.of(sizes, perm.device), Sizes.of(kept, perm.device))
-        return connect_clusters(edges, perm, batch, plan, self_loops, max_edges, Checks())
+        kept_nodes = Kept(perm, batch.index_select(0, perm))
+        return connect_clusters(edges, kept_nodes, batch, plan, self_loops, max_edges, Checks())
 
     @staticmethod
     def fake(edge_index: Tensor, *_: Any) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -143,7 +144,8 @@ def surveyed(
         raise ValueError(out_of_range("batch", batch, batch_size, "graph"))
     if found.graph_ptr is not None and batch_size in (None, last + 1):
         on_host, ptr = found.graph_ptr
-        return edges, Sizes(on_host.diff(), ptr, num_nodes), last + 1
+        counts = torch.from_numpy(np.diff(on_host.numpy()))
+        return edges, Sizes(counts, ptr, num_nodes), last + 1
     batch_size = last + 1 if batch_size is None else batch_size
     return edges, Sizes.by_graph(batch, batch_size) if found.by_graph else None, batch_size
 

@@ -83,22 +83,23 @@ class LCSMPScores:
         """Of x and of the parameters."""
         if grad is None:
             return (None,) * 13
-        inputs, rows = ctx.saved_tensors[4:13], ctx.saved_tensors[13:]
+        saved = ctx.saved_tensors
+        inputs, rows = saved[4:13], saved[13:]
         if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
             found = gradients_again([by_layers(inputs, rows)], [grad], inputs, ctx.needs_input_grad)
         else:
             x, _, b_d, W_fd, b_fd, _, b_x, w_s, _ = inputs
-            of_x, of_W, of_b_d, of_W_fd, sums = lcsmp_backward(
-                grad, *ctx.saved_tensors[:4], x, b_d, W_fd, b_fd, b_x, w_s, *rows
+            of_x, *of_parameters = lcsmp_backward(
+                grad, *saved[:4], x, b_d, W_fd, b_fd, b_x, w_s, *rows
             )
-            found = [of_x, *take_apart(of_W, of_b_d, of_W_fd, sums)]
+            found = [of_x, *take_apart(*of_parameters)]
         return *found, None, None, None, None
 
 
-def take_apart(of_W: Tensor, of_b_d: Tensor, of_W_fd: Tensor, sums: Tensor) -> list[Tensor]:
+def take_apart(of_W: Tensor, of_W_fd: Tensor, sums: Tensor) -> list[Tensor]:
     """The gradients of the parameters one by one."""
-    (of_W_d, of_W_x), width = of_W.chunk(2), of_b_d.numel()
-    of_b_fd, of_b_x, of_w_s, of_b_s = torch.split(sums, [width, width, width, 1])
+    (of_W_d, of_W_x), width = of_W.chunk(2), of_W_fd.size(0)
+    of_b_fd, of_b_x, of_w_s, of_b_s, of_b_d = torch.split(sums, [width, width, width, 1, width])
     return [of_W_d, of_b_d, of_W_fd, of_b_fd, of_W_x, of_b_x, of_w_s.view(1, -1), of_b_s]
 
 
@@ -127,18 +128,23 @@ def by_layers(inputs: Sequence[Tensor], rows: Sequence[Tensor]) -> Tensor:
 
 
 class LCSMPBackward:
-    """The gradients of x, W, b_d, W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s]."""
+    """The gradients of x, W, W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s ‖ b_d]."""
 
     @staticmethod
     def forward(
         grad: Tensor, W: Tensor, YG: Tensor, D: Tensor, F: Tensor, x: Tensor, b_d: Tensor,
         W_fd: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, *rows: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-        """The products' gradients, and what flows between them."""
+        past: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+        """The products' gradients, and what flows between them.
+
+        That of x is added to what flows ``past`` the scores, in place, where something does.
+        """
         kernel, grad = kernels(x), grad.contiguous()
         grad_F, grad_YG, sums = kernel.combine_backward(grad, F, YG, b_fd, b_x, w_s.view(-1))
-        of_b_d = kernel.shifted_difference_backward(grad_F @ W_fd, YG, b_d, *rows, grad_YG)
-        return grad_YG @ W, grad_YG.t() @ x, of_b_d, grad_F.t() @ D, sums
+        sums = kernel.shifted_difference_backward(grad_F @ W_fd, YG, b_d, *rows, grad_YG, sums)
+        of_x = grad_YG @ W if past is None else past.addmm_(grad_YG, W)
+        return of_x, grad_YG.t() @ x, grad_F.t() @ D, sums
 
     @staticmethod
     def fake(
@@ -146,8 +152,8 @@ class LCSMPBackward:
         W_fd: Tensor, *_: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         """As what they are of."""
-        like = (value.new_empty(value.shape) for value in (x, W, b_d, W_fd))
-        return *like, b_d.new_empty(3 * b_d.numel() + 1)
+        like = (value.new_empty(value.shape) for value in (x, W, W_fd))
+        return *like, b_d.new_empty(4 * b_d.numel() + 1)
 
 
 PARAMETERS = (
@@ -161,6 +167,6 @@ lcsmp = operator(
 lcsmp_backward = operator(
     "lcsmp_backward(Tensor grad, Tensor W, Tensor YG, Tensor D, Tensor F, Tensor x, Tensor b_d, "
     f"Tensor W_fd, Tensor b_fd, Tensor b_x, Tensor w_s, {ROWS}) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "-> (Tensor, Tensor, Tensor, Tensor)",
     LCSMPBackward,
 )

@@ -101,13 +101,13 @@ def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -
 
 def shifted_difference_backward(
     grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
-    out_node: Tensor, grad_YG: Tensor,
+    out_node: Tensor, grad_YG: Tensor, sums: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Write the gradient of y into the left of ``grad_YG``; the gradient of b is returned."""
+    """Write the gradient of y into the left of ``grad_YG``; that of b is put after ``sums``."""
     y = YG[:, : b_d.numel()]
     grad_z, grad_y = difference_sum_backward(grad, y + b_d, y, ptr, node, out_ptr, out_node)
     torch.add(grad_z, grad_y, out=grad_YG[:, : b_d.numel()])
-    return grad_z.sum(0)
+    return torch.cat([sums, grad_z.sum(0)])
 
 
 def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor) -> Tensor:
@@ -171,19 +171,15 @@ def choose(
 def choose_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
     ptr: Tensor, kept_ptr: Tensor,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``rank``: h (g − Σ g h)."""
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The gradients of ``rank``, h (g − Σ g h), and of x in X' = x h with h as it is."""
     of_h = (grad * x.index_select(0, perm)).sum(-1)
     of_h = of_h if grad_score is None else of_h + grad_score
     product = of_h * h.index_select(0, perm)
     total = row_sum(product, kept_ptr).index_select(0, owners(ptr, h.numel()))
     own = torch.cat([product, product.new_zeros(1)])[place]  # −1 is the last
-    return own - h * total
-
-
-def add_gated(of_x: Tensor, grad: Tensor, h: Tensor, perm: Tensor) -> None:
-    """Add to the rows î of ``of_x`` what flows through X' = x h with h as it is."""
-    of_x[perm] += grad * h.index_select(0, perm).unsqueeze(-1)
+    past = torch.zeros_like(x).index_copy(0, perm, grad * h.index_select(0, perm).unsqueeze(-1))
+    return own - h * total, past
 
 
 def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:

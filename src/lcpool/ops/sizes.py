@@ -84,6 +84,11 @@ total_of = operator("total(Tensor counts) -> SymInt", Total)
 begins = operator("begins(Tensor counts) -> Tensor", Begins)
 
 
+def longest(counts: Tensor) -> int:
+    """The most of ``counts``, on the host, by numpy, which is done before torch has begun."""
+    return int(counts.numpy().max(initial=0))
+
+
 def row_pointers(row: Tensor, num_rows: int) -> Tensor:
     """Where each row begins among entries sorted by row, and the end of the last."""
     return torch.searchsorted(row, torch.arange(num_rows + 1, device=row.device))
@@ -97,5 +102,5 @@ def owners(ptr: Tensor, total: int) -> Tensor:
 def send(values: Tensor, device: torch.device) -> Tensor:
     """Copy to a device. Only from pinned memory does a copy to a GPU not hold up the host."""
     if device.type == "cuda" and not torch.compiler.is_compiling():
-        values = values.pin_memory()
+        values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values)
     return values.to(device, non_blocking=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -113,6 +114,20 @@ class KeepPlan:
         total = None if graph.num_nodes else 0
         kept = Sizes.of(keep_counts(ratio, sizes.counts), graph.x.device, total)
         return cls(sizes, kept)
+
+
+class Kept(NamedTuple):
+    """The kept nodes.
+
+    Attributes:
+        perm: î.
+        batch: the graph of each, where graphs are told apart.
+        place: where each node of the graph stands in î, −1 if it does not; where that is known.
+    """
+
+    perm: Tensor
+    batch: Tensor | None = None
+    place: Tensor | None = None
 
 
 def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:

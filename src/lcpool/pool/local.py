@@ -24,7 +24,7 @@ from lcpool.ops.connect import (
 from lcpool.ops.edges import Edges
 from lcpool.ops.gate import gate
 from lcpool.ops.graph import Graph, check_channels, check_features, edge_weight
-from lcpool.ops.topk import KeepPlan, above, check_ratio, topk
+from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, topk
 from lcpool.ops.weighted import connect_assignment
 from lcpool.pool.output import Pooled
 
@@ -77,7 +77,7 @@ class SelectionPooling(nn.Module):
         raise NotImplementedError
 
     def connect(
-        self, graph: Graph, perm: Tensor, plan: KeepPlan | None, S: Assignment | None
+        self, graph: Graph, kept: Kept, plan: KeepPlan | None, S: Assignment | None
     ) -> tuple[Edges, Tensor | None, Assignment | Callable[[], Assignment]]:
         """A' as edges and attributes, and S', or what makes it when it is asked for."""
         raise NotImplementedError
@@ -123,17 +123,17 @@ class SelectionPooling(nn.Module):
         plan = KeepPlan.of(self.ratio, graph) if self.min_score is None else None
         X, S = self.gather(graph)
         scored = X if attn is None else check_features("attn", attn, like=graph.x)
-        X, h, perm, batch = self._choose(X, scored, graph, plan)
+        X, h, kept = self._choose(X, scored, graph, plan)
         X = X if self.multiplier == 1 else X * self.multiplier
-        edges, attr, assignment = self.connect(graph, perm, plan, S)
+        edges, attr, assignment = self.connect(graph, kept, plan, S)
         sizes = plan.kept if plan is not None and self.keeps_planned else None
-        pooled = Graph(X, edges, attr, batch, graph.batch_size, sizes, graph.checks)
-        return Pooled.of(pooled, perm, h, _assignment=assignment)
+        pooled = Graph(X, edges, attr, kept.batch, graph.batch_size, sizes, graph.checks)
+        return Pooled.of(pooled, kept.perm, h, _assignment=assignment)
 
     def _choose(
         self, X: Tensor, scored: Tensor, graph: Graph, plan: KeepPlan | None
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """X' = (X ⊙ h)(î, :), h(î), î and the graphs of the kept nodes; in one step if possible."""
+    ) -> tuple[Tensor, Tensor, Kept]:
+        """X' = (X ⊙ h)(î, :), h(î) and î; in one step if possible."""
         chosen = None
         if scored is X and plan is not None and self.keeps_planned:
             chosen = self.score.choose(X, graph, plan)
@@ -141,12 +141,13 @@ class SelectionPooling(nn.Module):
             rank = self.score.rank(scored, graph.edges)
             perm, batch, h = self.select(rank, graph, plan)
             ok = None if isinstance(graph.checks, Trust) else (h == h).all()
-            X, h = gate(X, h.to(X.dtype), perm)
+            (X, h), kept = gate(X, h.to(X.dtype), perm), Kept(perm, batch)
         else:
-            X, h, perm, batch, ok = chosen
+            X, h, kept, ok = chosen
         if ok is not None:
-            perm = graph.checks.require(perm, ok, lambda: NAN_SCORES)
-        return X, h, perm, batch
+            perm = graph.checks.require(kept.perm, ok, lambda: NAN_SCORES)
+            kept = kept._replace(perm=perm)
+        return X, h, kept
 
     def _size_repr(self) -> str:
         return f"ratio={self.ratio}" if self.min_score is None else f"min_score={self.min_score}"
@@ -222,9 +223,10 @@ class LocalAssignmentPooling(SelectionPooling):
         return S.reduce(graph.x), S
 
     def connect(
-        self, graph: Graph, perm: Tensor, plan: KeepPlan | None, S: Assignment | None
+        self, graph: Graph, kept: Kept, plan: KeepPlan | None, S: Assignment | None
     ) -> tuple[Edges, Tensor | None, Assignment | Callable[[], Assignment]]:
         """A' = S'ᵀAS'."""
+        perm = kept.perm
         if S is None:
             index, attr = filter_edges(
                 graph.edge_index, graph.edge_attr, perm, graph.num_nodes, graph.checks
@@ -292,13 +294,13 @@ class LocalClusterPooling(SelectionPooling):
         return convolve(self.cluster, graph.x, graph.edges), None
 
     def connect(
-        self, graph: Graph, perm: Tensor, plan: KeepPlan | None, S: Assignment | None
+        self, graph: Graph, kept: Kept, plan: KeepPlan | None, S: Assignment | None
     ) -> tuple[Edges, Tensor | None, Assignment | Callable[[], Assignment]]:
         """A' = ones(A + AᵀA + A² + AᵀA²)(î, î)."""
+        perm = kept.perm
         index = connect_clusters(
-            graph.edges, perm, graph.batch, plan,
-            self.self_loops, self.max_edges, graph.checks,
-        )  # fmt: skip
+            graph.edges, kept, graph.batch, plan, self.self_loops, self.max_edges, graph.checks
+        )
         edges = Edges(index, perm.numel(), graph.edges.symmetric, in_order=True)
         means = partial(_mean_of_clusters, graph.edge_index, perm, graph.num_nodes)
         return edges, self._edge_attr(graph, perm, index), means

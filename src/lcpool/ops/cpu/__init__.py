@@ -1,7 +1,7 @@
 """CPU kernels, compiled by numba on first use and cached on disk."""
 
 from lcpool.ops.cpu.blocks import cluster_search
-from lcpool.ops.cpu.choose import add_gated, choose, choose_backward
+from lcpool.ops.cpu.choose import choose, choose_backward
 from lcpool.ops.cpu.connect import connect_clusters
 from lcpool.ops.cpu.gate import gate, gate_backward
 from lcpool.ops.cpu.graph import readout, readout_backward, softmax, softmax_backward
@@ -17,7 +17,6 @@ from lcpool.ops.cpu.select import select
 from lcpool.ops.cpu.survey import rows, survey
 
 __all__ = [
-    "add_gated",
     "aggregate",
     "choose",
     "choose_backward",

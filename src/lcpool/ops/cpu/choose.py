@@ -38,25 +38,19 @@ def choose(
 def choose_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
     ptr: Tensor, kept_ptr: Tensor,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``rank``."""
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The gradients of ``rank``, and of x in X' = x h with h as it is."""
     of_score = h.new_zeros(len(grad)) if grad_score is None else grad_score
     tensors = (grad, of_score, x.detach(), perm, place, h, ptr, kept_ptr)
     inputs = [values.numpy() for values in tensors]
-    of_rank = torch.empty_like(h)
-    result = of_rank.numpy()
+    of_rank, past = torch.empty_like(h), torch.empty_like(x)
+    outputs = (of_rank.numpy(), past.numpy())
 
     def part(start: int, stop: int) -> None:
-        spread_choice(start, stop, *inputs, result)
+        spread_choice(start, stop, *inputs, *outputs)
 
     in_parts(part, ptr.numel() - 1, grad.numel(), LEAST)
-    return of_rank
-
-
-def add_gated(of_x: Tensor, grad: Tensor, h: Tensor, perm: Tensor) -> None:
-    """Add to the rows î of ``of_x`` what flows through X' = x h with h as it is."""
-    arrays = [values.numpy() for values in (grad, h, perm, of_x)]
-    in_parts(lambda start, stop: add_rows(start, stop, *arrays), len(grad), grad.numel(), LEAST)
+    return of_rank, past
 
 
 @compiled
@@ -75,8 +69,8 @@ def choose_nodes(start, stop, x, rank, ptr, kept_ptr, out, score, perm, batch, p
 
 
 @regrouped
-def spread_choice(start, stop, grad, grad_score, x, perm, place, h, ptr, kept_ptr, of_rank):
-    """h_i (g_i − Σ_j g_j h_j)."""
+def spread_choice(start, stop, grad, grad_score, x, perm, place, h, ptr, kept_ptr, of_rank, past):
+    """h_i (g_i − Σ_j g_j h_j), and h_i times the gradient of X'."""
     zero = h.dtype.type(0)
     for g in range(start, stop):
         first, last = kept_ptr[g], kept_ptr[g + 1]
@@ -85,16 +79,11 @@ def spread_choice(start, stop, grad, grad_score, x, perm, place, h, ptr, kept_pt
             i, product = perm[p], grad_score[p]
             for c in range(grad.shape[1]):
                 product += grad[p, c] * x[i, c]
+            for c in range(grad.shape[1]):
+                past[i, c] = h[i] * grad[p, c]
             own[p - first] = product * h[i]
             total += product * h[i]
         for i in range(ptr[g], ptr[g + 1]):
             of_rank[i] = (own[place[i] - first] if place[i] >= 0 else zero) - h[i] * total
-
-
-@compiled
-def add_rows(start, stop, grad, h, perm, of_x):
-    """x_i += h_i g_i."""
-    for p in range(start, stop):
-        i = perm[p]
-        for c in range(grad.shape[1]):
-            of_x[i, c] += h[i] * grad[p, c]
+            if place[i] < 0:
+                past[i] = zero

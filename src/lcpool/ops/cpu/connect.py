@@ -23,7 +23,7 @@ from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.rows import EDGES_PER_THREAD, LIST_EDGES, most_edges, prepare, with_lists
 from lcpool.ops.cpu.team import in_parts
 from lcpool.ops.edges import Edges
-from lcpool.ops.topk import KeepPlan
+from lcpool.ops.topk import KeepPlan, Kept
 
 # Rows of hubs stand together where nodes are kept by their degree: each thread takes some of all.
 SHARE = 8
@@ -31,7 +31,7 @@ SHARE = 8
 
 def connect_clusters(
     edges: Edges,
-    perm: Tensor,
+    kept: Kept,
     batch: Tensor | None,
     plan: KeepPlan | None,
     self_loops: bool,
@@ -39,7 +39,7 @@ def connect_clusters(
     checks: Checks,
 ) -> Tensor:
     """The pattern of S'ᵀAS' for S = I + A; graphs need not be told apart."""
-    return search_clusters(edges.index, perm, edges.num_nodes, self_loops, max_edges)
+    return search_clusters(edges.index, kept.perm, edges.num_nodes, self_loops, max_edges)
 
 
 def search_clusters(

@@ -25,9 +25,9 @@ def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -
 
 def shifted_difference_backward(
     grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
-    out_node: Tensor, grad_YG: Tensor,
+    out_node: Tensor, grad_YG: Tensor, sums: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Write the gradient of y into the left of ``grad_YG``; the gradient of b is returned."""
+    """Write the gradient of y into the left of ``grad_YG``; that of b is put after ``sums``."""
     inputs = (grad, YG, b_d, ptr, node, out_ptr, out_node)
     arrays = [*(values.detach().numpy() for values in inputs), grad_YG.numpy()]
 
@@ -35,7 +35,7 @@ def shifted_difference_backward(
         return torch.from_numpy(spread_shifted(start, stop, *arrays))
 
     parts = in_parts(part, grad.size(0), 2 * node.numel() * grad.size(1), LEAST)
-    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+    return torch.cat([sums, parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)])
 
 
 def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """GPU kernels, compiled by Triton on first use and cached on disk."""
 
-from lcpool.ops.gpu.choose import add_gated, choose, choose_backward
+from lcpool.ops.gpu.choose import choose, choose_backward
 from lcpool.ops.gpu.connect import connect_clusters
 from lcpool.ops.gpu.gate import gate, gate_backward
 from lcpool.ops.gpu.graph import readout, readout_backward, softmax, softmax_backward
@@ -17,7 +17,6 @@ from lcpool.ops.gpu.survey import rows, survey
 from lcpool.ops.plain import cluster_search
 
 __all__ = [
-    "add_gated",
     "aggregate",
     "choose",
     "choose_backward",

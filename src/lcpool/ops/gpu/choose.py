@@ -8,10 +8,12 @@ import triton.language as tl
 from torch import Tensor
 
 from lcpool.ops import plain
+from lcpool.ops.gpu.launch import cdiv, kernel
 from lcpool.ops.gpu.select import BLOCK, MAX_NODES, STEP, placed
+from lcpool.ops.sizes import longest
 
 CHANNELS = 64
-ROWS, LONG = 32, 256
+ROWS = 32
 
 
 def choose(
@@ -21,13 +23,13 @@ def choose(
 
     h is the softmax of ``rank`` over each graph.
     """
-    if counts.numel() and int(counts.max()) > MAX_NODES:
+    if longest(counts) > MAX_NODES:
         return plain.choose(x, rank, counts, ptr, kept_ptr, num_kept)
     out, score, h = x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept), torch.empty_like(rank)
     perm, batch = ptr.new_empty(num_kept), ptr.new_empty(num_kept)
     place, ok = perm.new_empty(rank.numel()), perm.new_ones(())
     if num_kept:
-        choose_nodes[(triton.cdiv(rank.numel(), BLOCK),)](
+        choose_nodes[(cdiv(rank.numel(), BLOCK),)](
             x, rank, ptr, kept_ptr, out, score, perm, batch, place, h, ok, rank.numel(),
             ptr.numel() - 1, x.size(1), counts.numel().bit_length(), BLOCK, STEP, CHANNELS,
         )  # fmt: skip
@@ -37,25 +39,18 @@ def choose(
 def choose_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
     ptr: Tensor, kept_ptr: Tensor,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``rank``."""
-    of_rank, of_kept = torch.empty_like(h), h.new_empty(len(grad))
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The gradients of ``rank``, and of x in X' = x h with h as it is."""
+    of_rank, of_kept, past = torch.empty_like(h), h.new_empty(len(grad)), torch.empty_like(x)
     if h.numel():
         spread_choice[(ptr.numel() - 1,)](
             grad, h if grad_score is None else grad_score, x, perm, place, h, ptr, kept_ptr,
-            of_kept, of_rank, grad.size(1), grad_score is not None, ROWS, CHANNELS, LONG,
+            of_kept, of_rank, past, grad.size(1), grad_score is not None, ROWS, CHANNELS,
         )  # fmt: skip
-    return of_rank
+    return of_rank, past
 
 
-def add_gated(of_x: Tensor, grad: Tensor, h: Tensor, perm: Tensor) -> None:
-    """Add to the rows î of ``of_x`` what flows through X' = x h with h as it is."""
-    if grad.numel():
-        blocks = triton.cdiv(len(grad), ROWS), triton.cdiv(grad.size(1), CHANNELS)
-        add_rows[blocks](grad, h, perm, of_x, len(grad), grad.size(1), ROWS, CHANNELS)
-
-
-@triton.jit
+@kernel
 def choose_nodes(
     x, rank, ptr, kept_ptr, out, score, perm, batch, place, h, ok, num_nodes, num_graphs, width,
     steps, BLOCK: tl.constexpr, STEP: tl.constexpr, CHANNELS: tl.constexpr,
@@ -103,48 +98,41 @@ def of_graph(block, rank, start, stop, num_nodes, STEP: tl.constexpr):
     return tl.where(same, values[None, :], float("-inf"))
 
 
-@triton.jit
+@kernel
 def spread_choice(
-    grad, grad_score, x, perm, place, h, ptr, kept_ptr, of_kept, of_rank, width,
-    SCORED: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr, LONG: tl.constexpr,
+    grad, grad_score, x, perm, place, h, ptr, kept_ptr, of_kept, of_rank, past, width,
+    SCORED: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """h_i (g_i − Σ_j g_j h_j) of a graph."""
+    """h_i (g_i − Σ_j g_j h_j) of a graph, and h_i times the gradient of X'."""
     graph = tl.program_id(0)
     total = tl.zeros((ROWS,), h.dtype.element_ty)
     last = tl.load(kept_ptr + graph + 1)
     for first in range(tl.load(kept_ptr + graph), last, ROWS):
         p = first + tl.arange(0, ROWS)
         i = tl.load(perm + p, p < last, 0)
+        share = tl.load(h + i, p < last, 0.0)
         own = tl.zeros((ROWS,), h.dtype.element_ty)
         for block in range(0, width, CHANNELS):
             c = block + tl.arange(0, CHANNELS)
             mask = (p < last)[:, None] & (c < width)[None, :]
             upstream = tl.load(grad + p[:, None] * width + c[None, :], mask, 0.0)
-            own += tl.sum(upstream * tl.load(x + i[:, None] * width + c[None, :], mask, 0.0), 1)
+            at = i[:, None] * width + c[None, :]
+            own += tl.sum(upstream * tl.load(x + at, mask, 0.0), 1)
+            tl.store(past + at, share[:, None] * upstream, mask)
         if SCORED:
             own += tl.load(grad_score + p, p < last, 0.0)
-        own *= tl.load(h + i, p < last, 0.0)
+        own *= share
         tl.store(of_kept + p, own, p < last)
         total += own
     inner = tl.sum(total, 0)
     tl.debug_barrier()  # All threads of the program see what the others have stored.
     stop = tl.load(ptr + graph + 1)
-    for first in range(tl.load(ptr + graph), stop, LONG):
-        i = first + tl.arange(0, LONG)
-        p = tl.load(place + i, i < stop, -1)
-        own = tl.load(of_kept + p, p >= 0, 0.0)
+    for first in range(tl.load(ptr + graph), stop, ROWS):
+        i = first + tl.arange(0, ROWS)
+        p = tl.load(place + i, i < stop, 0)
+        own = tl.load(of_kept + p, (i < stop) & (p >= 0), 0.0)
         tl.store(of_rank + i, own - tl.load(h + i, i < stop, 0.0) * inner, i < stop)
-
-
-@triton.jit
-def add_rows(grad, h, perm, of_x, num_kept, width, ROWS: tl.constexpr, CHANNELS: tl.constexpr):
-    """x_i += h_i g_i."""
-    p = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
-    inside = p < num_kept
-    mask = inside[:, None] & (c < width)[None, :]
-    i = tl.load(perm + p, inside, 0)
-    at = of_x + i[:, None] * width + c[None, :]
-    more = tl.load(grad + p[:, None] * width + c[None, :], mask, 0.0)
-    share = tl.load(h + i, inside, 0.0)
-    tl.store(at, tl.load(at, mask, 0.0) + share[:, None] * more, mask)
+        for block in range(0, width, CHANNELS):
+            c = block + tl.arange(0, CHANNELS)
+            mask = (p < 0)[:, None] & (c < width)[None, :]
+            tl.store(past + i[:, None] * width + c[None, :], 0.0, mask)

@@ -14,14 +14,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.ops.assignment import positions
 from lcpool.ops.checks import Checks, check_max_edges
 from lcpool.ops.edges import Edges, Neighbours
-from lcpool.ops.topk import KeepPlan
+from lcpool.ops.gpu.launch import kernel, power_of_2
+from lcpool.ops.sizes import longest
+from lcpool.ops.topk import KeepPlan, Kept
 
 BITS = 32
 # Words of 32 bits that the rows may take together (1 GiB); what needs more is left to joins.
 MAX_WORDS = 2**28
-NODES = 128
 # Stands before the counts of edges where something leads out of its graph: none comes near.
 STRAY = tl.constexpr(2**62)
 
@@ -33,18 +35,18 @@ class Graphs(NamedTuple):
         batch: the graph of each node.
         of_cluster: the graph of each cluster; these stand by graph.
         first: the first cluster of each graph, and the end of the last.
-        longest: the most clusters of a graph, on the host.
+        most: the most clusters of a graph, on the host.
     """
 
     batch: Tensor
     of_cluster: Tensor
     first: Tensor
-    longest: int
+    most: int
 
 
 def connect_clusters(
     edges: Edges,
-    perm: Tensor,
+    kept: Kept,
     batch: Tensor | None,
     plan: KeepPlan | None,
     self_loops: bool,
@@ -55,24 +57,26 @@ def connect_clusters(
 
     Args:
         edges: A.
-        perm: the kept nodes, by graph.
+        kept: the kept nodes, by graph.
         batch: the graph of each node.
         plan: how many nodes each graph has and keeps. Without it, all are one graph.
         self_loops: keep the diagonal.
         max_edges: refuse more edges than this.
         checks: pending verdicts, read with the number of edges.
     """
+    perm, of_kept, place = kept
     if plan is None:
         plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
-    batch = perm.new_zeros(edges.num_nodes) if batch is None else batch.contiguous()
-    longest = int(plan.kept.counts.max()) if plan.kept.counts.numel() else 0
-    if not fits(edges.num_nodes, perm.numel(), longest):
+    if batch is None:
+        batch, of_kept = perm.new_zeros(edges.num_nodes), perm.new_zeros(perm.numel())
+    assert of_kept is not None
+    most = longest(plan.kept.counts)
+    if not fits(edges.num_nodes, perm.numel(), most):
         return None
-    new_id, of_kept = perm.new_full((edges.num_nodes,), -1), torch.empty_like(perm)
-    number[(triton.cdiv(perm.numel(), NODES),)](perm, batch, new_id, of_kept, perm.numel(), NODES)
-    graphs = Graphs(batch, of_kept, plan.kept.ptr, longest)
+    place = positions(perm, edges.num_nodes) if place is None else place
+    graphs = Graphs(batch.contiguous(), of_kept, plan.kept.ptr, most)
     return pattern(
-        edges.out, edges.out, edges.into, (new_id, perm), graphs, self_loops, max_edges, checks
+        edges.out, edges.out, edges.into, (place, perm), graphs, self_loops, max_edges, checks
     )
 
 
@@ -104,23 +108,25 @@ def pattern(
         max_edges: refuse more edges than this.
         checks: pending verdicts, read with the number of edges.
     """
-    batch, of_cluster, first, longest = graphs
+    batch, of_cluster, first, most = graphs
     # As far apart as the longest rows need; the others leave a gap.
-    stride = -(-longest // BITS)
-    width = min(BITS, triton.next_power_of_2(stride))
-    local, (new_id, perm) = names is not None, names or (batch, batch)
+    stride = -(-most // BITS)
+    width = min(BITS, power_of_2(stride))
+    local, (place, perm) = names is not None, names or (batch, batch)
     nodes, clusters = (batch.numel(),), (of_cluster.numel(),)
     words = (stride * batch.numel(), stride * batch.numel(), stride * of_cluster.numel())
     S, AS, found = (batch.new_empty(size, dtype=torch.int32) for size in words)
-    counts = first.new_zeros(of_cluster.numel() + 1)
-    mark[nodes](onto.ptr, onto.node, new_id, batch, first, stride, S, local, width, num_warps=1)
+    counts = first.new_empty(of_cluster.numel() + 1)
+    mark[nodes](
+        onto.ptr, onto.node, place, batch, first, stride, S, counts, local, width, num_warps=1
+    )
     hop[nodes](out.ptr, out.node, batch, first, stride, S, AS, counts, width, num_warps=1)
     gather[clusters](
         members.ptr, members.node, perm, batch, of_cluster, first, stride, AS, found, counts,
         self_loops, local, width, num_warps=1,
     )  # fmt: skip
     ptr = counts.cumsum(0)
-    (total,) = checks.read(ptr[-1])
+    (total,) = checks.read(ptr[-1:])
     if total >= STRAY.value:
         return None
     check_max_edges(max_edges, total)
@@ -130,36 +136,30 @@ def pattern(
 
 
 @triton.jit
-def number(perm, batch, new_id, of_kept, num_kept, NODES: tl.constexpr):
-    """Where each kept node stands in perm, and its graph."""
-    p = tl.program_id(0).to(tl.int64) * NODES + tl.arange(0, NODES)
-    i = tl.load(perm + p, p < num_kept, 0)
-    tl.store(new_id + i, p, p < num_kept)
-    tl.store(of_kept + p, tl.load(batch + i, p < num_kept, 0), p < num_kept)
-
-
-@triton.jit
 def clusters_of(g, first):
     """The first cluster of a graph, and their number."""
     zero = tl.load(first + g)
     return zero, tl.load(first + g + 1) - zero
 
 
-@triton.jit
-def mark(ptr, node, new_id, batch, first, stride, S, LOCAL: tl.constexpr, WORDS: tl.constexpr):
+@kernel
+def mark(
+    ptr, node, place, batch, first, stride, S, counts, LOCAL: tl.constexpr, WORDS: tl.constexpr
+):
     """S': the clusters that a node contributes to. LOCAL: itself and the targets of its edges."""
     i = tl.program_id(0).to(tl.int64)
+    tl.store(counts, tl.zeros((), tl.int64), i == 0)  # until something leads out of its graph
     zero, size = clusters_of(tl.load(batch + i), first)
     start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
     for block in range(0, (size + 31) // 32, WORDS):
         word = block + tl.arange(0, WORDS)
         bits = tl.zeros((WORDS,), tl.int32)
         if LOCAL:
-            bits |= bit_of(tl.load(new_id + i), zero, word)
+            bits |= bit_of(tl.load(place + i), zero, word)
         for e in range(start, stop):
             c = tl.load(node + e)
             if LOCAL:
-                c = tl.load(new_id + c)
+                c = tl.load(place + c)
             bits |= bit_of(c, zero, word)
         tl.store(S + i * stride + word, bits, word * 32 < size)
 
@@ -172,7 +172,7 @@ def bit_of(cluster, zero, word):
     return tl.where(here, 1 << (place % 32).to(tl.int32), 0)
 
 
-@triton.jit
+@kernel
 def hop(ptr, node, batch, first, stride, S, AS, counts, WORDS: tl.constexpr):
     """AS': the union over the targets of a node's edges."""
     i = tl.program_id(0).to(tl.int64)
@@ -190,7 +190,7 @@ def hop(ptr, node, batch, first, stride, S, AS, counts, WORDS: tl.constexpr):
         tl.store(AS + i * stride + word, bits, word * 32 < size)
 
 
-@triton.jit
+@kernel
 def gather(
     ptr, node, perm, batch, of_cluster, first, stride, AS, found, counts,
     SELF_LOOPS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
@@ -221,7 +221,7 @@ def gather(
     tl.store(counts + 1 + p, count)
 
 
-@triton.jit
+@kernel
 def write(of_cluster, first, stride, found, ptr, edges, total, WORDS: tl.constexpr):
     """The bits that are set, as edges."""
     p = tl.program_id(0).to(tl.int64)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.ops.gpu.launch import kernel, power_of_2
 from lcpool.ops.gpu.message import wide
 
 
@@ -33,10 +33,10 @@ def gate_backward(
 
 def block(x: Tensor) -> int:
     """Channels of a program: all."""
-    return int(triton.next_power_of_2(max(x.size(1), 1)))
+    return power_of_2(max(x.size(1), 1))
 
 
-@triton.jit
+@kernel
 def scale(x, h, perm, out, score, width, CHANNELS: tl.constexpr):
     """A kept node."""
     p = tl.program_id(0).to(tl.int64)
@@ -48,7 +48,7 @@ def scale(x, h, perm, out, score, width, CHANNELS: tl.constexpr):
     tl.store(score + p, value)
 
 
-@triton.jit
+@kernel
 def unscale(
     grad, grad_score, x, h, perm, grad_x, grad_h, width, SCORED: tl.constexpr,
     CHANNELS: tl.constexpr,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
+
+from lcpool.ops.gpu.launch import cdiv, kernel
 
 NODES, CHANNELS = 32, 64
 LONG = 256
@@ -46,10 +47,10 @@ def softmax_backward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
 
 def grid(x: Tensor, ptr: Tensor) -> tuple[int, int]:
     """A program for each graph and each block of channels."""
-    return ptr.numel() - 1, triton.cdiv(x.size(1), CHANNELS)
+    return ptr.numel() - 1, cdiv(x.size(1), CHANNELS)
 
 
-@triton.jit
+@kernel
 def mean_and_max(x, ptr, out, ties, width, NODES: tl.constexpr, CHANNELS: tl.constexpr):
     """Σ x / n ‖ max x, zeros for an empty graph."""
     g = tl.program_id(0).to(tl.int64)
@@ -82,7 +83,7 @@ def mean_and_max(x, ptr, out, ties, width, NODES: tl.constexpr, CHANNELS: tl.con
     tl.store(ties + g * width + c, tl.maximum(count, 1), inside)
 
 
-@triton.jit
+@kernel
 def spread(grad, x, ptr, out, ties, grad_x, width, NODES: tl.constexpr, CHANNELS: tl.constexpr):
     """What each node gets of its graph's gradient."""
     g = tl.program_id(0).to(tl.int64)
@@ -103,7 +104,7 @@ def spread(grad, x, ptr, out, ties, grad_x, width, NODES: tl.constexpr, CHANNELS
         tl.store(grad_x + place, of_mean[None, :] + tl.where(is_most, of_most[None, :], 0.0), mask)
 
 
-@triton.jit
+@kernel
 def normalize(values, ptr, h, LONG: tl.constexpr):
     """exp(v − max v) / Σ exp(v − max v)."""
     g = tl.program_id(0)
@@ -124,7 +125,7 @@ def normalize(values, ptr, h, LONG: tl.constexpr):
         tl.store(h + i, tl.exp(value - largest) * scale, i < stop)
 
 
-@triton.jit
+@kernel
 def denormalize(grad, h, ptr, out, LONG: tl.constexpr):
     """H (g − Σ g h)."""
     p = tl.program_id(0)

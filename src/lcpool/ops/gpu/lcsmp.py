@@ -7,10 +7,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.ops.gpu.launch import cdiv, kernel, power_of_2
 from lcpool.ops.gpu.message import add_differences, block, grid, spread_differences
 
 # Numbers of a program's tile.
 TILE = 4096
+# Nodes of a program that leaves a sum over them: fewer where they are few.
+FEWEST, MOST, PROGRAMS = 4, 32, 2048
 
 
 def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
@@ -26,17 +29,16 @@ def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -
 
 def shifted_difference_backward(
     grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
-    out_node: Tensor, grad_YG: Tensor,
+    out_node: Tensor, grad_YG: Tensor, sums: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Write the gradient of y into the left of ``grad_YG``; the gradient of b is returned."""
-    grad_z = torch.empty_like(grad)
+    """Write the gradient of y into the left of ``grad_YG``; that of b is put after ``sums``."""
     if grad.numel():
         width = block(grad)
-        spread_differences[grid(grad, width)](
-            grad, YG, YG, b_d, ptr, node, out_ptr, out_node, grad_z, grad_YG,
-            grad.size(1), YG.size(1), True, width, num_warps=1,
+        spread_differences[(len(sums), cdiv(grad.size(1), width))](
+            grad, YG, YG, b_d, ptr, node, out_ptr, out_node, sums, grad_YG,
+            len(grad), grad.size(1), YG.size(1), summed_rows(grad), True, width, num_warps=1,
         )  # fmt: skip
-    return grad_z.sum(0)
+    return sums.sum(0)
 
 
 def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor) -> Tensor:
@@ -44,7 +46,7 @@ def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: 
     s = F.new_empty(F.size(0))
     if s.numel():
         tile = rows_of(F)
-        add_up[(triton.cdiv(F.size(0), tile[0]),)](
+        add_up[(cdiv(F.size(0), tile[0]),)](
             F, YG, b_fd, b_x, w_s, b_s, s, F.size(0), F.size(1), *tile
         )
     return s
@@ -53,25 +55,34 @@ def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: 
 def combine_backward(
     grad: Tensor, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of F, of G in the right of one like ``YG``, and [b_fd ‖ b_x ‖ w_s ‖ b_s]'s."""
-    grad_F, grad_YG, tile = torch.empty_like(F), torch.empty_like(YG), rows_of(F)
-    programs = triton.cdiv(F.size(0), tile[0])
-    # A sum for each program, added up in order: no atomics.
-    sums = F.new_empty(programs, 3 * F.size(1) + 1)
+    """The gradients of F, of G in the right of one like ``YG``, and [b_fd ‖ b_x ‖ w_s ‖ b_s]'s.
+
+    The last for each program: they are added up in order, with those of b_d, which go behind.
+    """
+    grad_F, grad_YG, (_, columns) = torch.empty_like(F), torch.empty_like(YG), rows_of(F)
+    rows = summed_rows(F)
+    programs = cdiv(F.size(0), rows)
+    sums = F.new_empty(programs, 4 * F.size(1) + 1)
     if programs:
         take_apart[(programs,)](
-            grad, F, YG, b_fd, b_x, w_s, grad_F, grad_YG, sums, F.size(0), F.size(1), *tile
+            grad, F, YG, b_fd, b_x, w_s, grad_F, grad_YG, sums, F.size(0), F.size(1), rows, columns
         )
-    return grad_F, grad_YG, sums.sum(0)
+    return grad_F, grad_YG, sums
 
 
 def rows_of(F: Tensor) -> tuple[int, int]:
     """The rows and columns of a tile: all channels of some nodes."""
-    columns = int(triton.next_power_of_2(max(F.size(1), 1)))
+    columns = power_of_2(max(F.size(1), 1))
     return max(1, TILE // columns), columns
 
 
-@triton.jit
+def summed_rows(F: Tensor) -> int:
+    """The nodes of a program that leaves a sum over them."""
+    usual = power_of_2(max(F.size(0) // PROGRAMS, FEWEST))
+    return min(usual, MOST, rows_of(F)[0])
+
+
+@kernel
 def add_up(
     F, YG, b_fd, b_x, w_s, b_s, s, num_nodes, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
@@ -92,7 +103,7 @@ def positive(rows, bias, inside, in_row):
     return tl.where(value <= 0, 0.0, value)
 
 
-@triton.jit
+@kernel
 def take_apart(
     grad, F, YG, b_fd, b_x, w_s, grad_F, grad_YG, sums, num_nodes, width,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -109,7 +120,7 @@ def take_apart(
     of_f, of_g = tl.where(f == 0, 0.0, each), tl.where(g == 0, 0.0, each)
     tl.store(grad_F + at, of_f, inside)
     tl.store(grad_YG + at_g, of_g, inside)
-    sums += tl.program_id(0).to(tl.int64) * (3 * width + 1)
+    sums += tl.program_id(0).to(tl.int64) * (4 * width + 1)
     tl.store(sums + c, tl.sum(of_f, 0), in_row)
     tl.store(sums + width + c, tl.sum(of_g, 0), in_row)
     tl.store(sums + 2 * width + c, tl.sum(tl.where(inside, upstream * (f + g), 0.0), 0), in_row)

@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.ops.gpu.launch import cdiv, kernel, power_of_2
+
 # Channels that a program adds at a time: four of a 32-bit number for each thread of a warp.
 CHANNELS = 128
 NODES = 128
@@ -17,7 +19,7 @@ def gcn_roots(ptr: Tensor, node: Tensor) -> Tensor:
     num_nodes = ptr.numel() - 1
     roots = torch.empty(num_nodes, dtype=torch.float64, device=ptr.device)
     if num_nodes:
-        inverse_roots[(triton.cdiv(num_nodes, NODES),)](ptr, node, roots, num_nodes, NODES)
+        inverse_roots[(cdiv(num_nodes, NODES),)](ptr, node, roots, num_nodes, NODES)
     return roots
 
 
@@ -53,19 +55,19 @@ def difference_sum_backward(
         width = block(y)
         spread_differences[grid(y, width)](
             grad, z, y, y, ptr, node, out_ptr, out_node, grad_z, grad_y,
-            y.size(1), y.size(1), False, width, num_warps=1,
+            len(y), y.size(1), y.size(1), 1, False, width, num_warps=1,
         )  # fmt: skip
     return grad_z, grad_y
 
 
 def block(x: Tensor) -> int:
     """Channels of a program."""
-    return min(CHANNELS, int(triton.next_power_of_2(x.size(1))))
+    return min(CHANNELS, power_of_2(x.size(1)))
 
 
 def grid(x: Tensor, width: int) -> tuple[int, int]:
     """A program for each node and each block of channels."""
-    return x.size(0), triton.cdiv(x.size(1), width)
+    return x.size(0), cdiv(x.size(1), width)
 
 
 @triton.jit
@@ -74,7 +76,7 @@ def wide(x):
     return x.to(tl.float32) if x.dtype.primitive_bitwidth < 32 else x
 
 
-@triton.jit
+@kernel
 def inverse_roots(ptr, node, roots, num_nodes, NODES: tl.constexpr):
     """D^(-1/2), a node's own self-loop counted once."""
     i = tl.program_id(0) * NODES + tl.arange(0, NODES)
@@ -88,7 +90,7 @@ def inverse_roots(ptr, node, roots, num_nodes, NODES: tl.constexpr):
     tl.store(roots + i, 1 / tl.sqrt(degree.to(tl.float64)), inside)
 
 
-@triton.jit
+@kernel
 def add_rows(x, ptr, node, scale, out, width, NORMED: tl.constexpr, CHANNELS: tl.constexpr):
     """Σ_k x_k, or s_i (s_i x_i + Σ_{k ≠ i} s_k x_k)."""
     i = tl.program_id(0).to(tl.int64)
@@ -117,7 +119,7 @@ def add_rows(x, ptr, node, scale, out, width, NORMED: tl.constexpr, CHANNELS: tl
 # of z and y are ``stride`` apart. SHIFTED: z = y + shift, and what flows to z flows on to y.
 
 
-@triton.jit
+@kernel
 def add_differences(
     z, y, shift, ptr, node, out, width, stride, SHIFTED: tl.constexpr, CHANNELS: tl.constexpr
 ):
@@ -136,32 +138,43 @@ def add_differences(
     tl.store(out + i * width + c, total, inside)
 
 
-@triton.jit
+@kernel
 def spread_differences(
-    grad, z, y, shift, ptr, node, out_ptr, out_node, grad_z, grad_y, width, stride,
+    grad, z, y, shift, ptr, node, out_ptr, out_node, grad_z, grad_y, num_nodes, width, stride, rows,
     SHIFTED: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """What flows to z_i from its own sum, and to y_i from the sums it is in."""
-    i = tl.program_id(0).to(tl.int64)
+    """What flows to z_i from its own sum, and to y_i from the sums it is in, for some nodes i.
+
+    SHIFTED: what flows to z is summed over these nodes, for the shift, and written behind the sums
+    of :func:`lcpool.ops.gpu.lcsmp.take_apart`.
+    """
+    first = tl.program_id(0).to(tl.int64) * rows
     c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = c < width
-    at = i * stride + c
-    z_i, y_i = wide(tl.load(z + at, inside, 0.0)), wide(tl.load(y + at, inside, 0.0))
-    more = tl.zeros_like(z_i)
+    more = wide(tl.zeros((CHANNELS,), y.dtype.element_ty))
     if SHIFTED:
         more += tl.load(shift + c, inside, 0.0)
-    z_i += more
-    grad_i = wide(tl.load(grad + i * width + c, inside, 0.0))
-    to_z = tl.zeros_like(z_i)
-    for e in range(tl.load(ptr + i), tl.load(ptr + i + 1)):
-        other = wide(tl.load(y + tl.load(node + e) * stride + c, inside, 0.0))
-        to_z += tl.where(z_i - other <= 0, 0.0, grad_i)
-    tl.store(grad_z + i * width + c, to_z, inside)
-    to_y = tl.zeros_like(z_i)
-    for e in range(tl.load(out_ptr + i), tl.load(out_ptr + i + 1)):
-        k = tl.load(out_node + e)
-        other = wide(tl.load(z + k * stride + c, inside, 0.0)) + more
-        to_y -= tl.where(other - y_i <= 0, 0.0, wide(tl.load(grad + k * width + c, inside, 0.0)))
+    to_shift = tl.zeros_like(more)
+    for i in range(first, tl.minimum(first + rows, num_nodes)):
+        at = i * stride + c
+        z_i = wide(tl.load(z + at, inside, 0.0)) + more
+        y_i = wide(tl.load(y + at, inside, 0.0))
+        grad_i = wide(tl.load(grad + i * width + c, inside, 0.0))
+        to_z, to_y = tl.zeros_like(z_i), tl.zeros_like(z_i)
+        for e in range(tl.load(ptr + i), tl.load(ptr + i + 1)):
+            other = wide(tl.load(y + tl.load(node + e) * stride + c, inside, 0.0))
+            to_z += tl.where(z_i - other <= 0, 0.0, grad_i)
+        for e in range(tl.load(out_ptr + i), tl.load(out_ptr + i + 1)):
+            k = tl.load(out_node + e)
+            other = wide(tl.load(z + k * stride + c, inside, 0.0)) + more
+            upstream = wide(tl.load(grad + k * width + c, inside, 0.0))
+            to_y -= tl.where(other - y_i <= 0, 0.0, upstream)
+        if SHIFTED:
+            to_y += to_z
+            to_shift += to_z
+        else:
+            tl.store(grad_z + i * width + c, to_z, inside)
+        tl.store(grad_y + at, to_y, inside)
     if SHIFTED:
-        to_y += to_z
-    tl.store(grad_y + at, to_y, inside)
+        behind = tl.program_id(0).to(tl.int64) * (4 * width + 1) + 3 * width + 1
+        tl.store(grad_z + behind + c, to_shift, inside)

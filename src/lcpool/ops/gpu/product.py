@@ -20,7 +20,8 @@ from lcpool.ops.assignment import Assignment
 from lcpool.ops.checks import Checks
 from lcpool.ops.edges import Neighbours
 from lcpool.ops.gpu.connect import Graphs, fits, pattern
-from lcpool.ops.sizes import owners, row_pointers
+from lcpool.ops.gpu.launch import cdiv, kernel, power_of_2
+from lcpool.ops.sizes import longest, owners, row_pointers
 from lcpool.ops.topk import KeepPlan
 
 # Numbers that the rows of nodes and clusters may have together (1 GiB in 32 bits, twice that with
@@ -92,15 +93,15 @@ def connect_assignment(
     if not takes_assignment(S, graphs):
         return None
     batch, sizes, kept, first = graphs or one_graph(S)
-    longest = int(kept.max())
-    known = Graphs(batch, owners(first, S.num_clusters), first, longest)
+    most = longest(kept)
+    known = Graphs(batch, owners(first, S.num_clusters), first, most)
     rows = by_rows(edge_index, edge_weight, S, known)
     out, _, onto, members = rows.parts(S.num_nodes)
     edges = pattern(onto, out, members, None, known, self_loops, max_edges, checks)
     if edges is None:
         return None
     graph, origin, entry = (batch, first, rows.origin), rows.origin, rows.entry
-    size, width = int(sizes @ kept), columns(longest)
+    size, width = int(sizes @ kept), columns(most)
     dense, AS = entry.new_empty(size), entry.new_empty(size)
     scatter[(S.num_nodes,)](onto.ptr, onto.node, entry, *graph, dense, width, num_warps=1)
     add_rows[(S.num_nodes, 1)](
@@ -176,15 +177,15 @@ def by_rows(edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: Grap
 
 def columns(longest: int) -> int:
     """Columns of a program."""
-    return min(COLUMNS, int(triton.next_power_of_2(longest)))
+    return min(COLUMNS, power_of_2(longest))
 
 
 def blocks(entries: Tensor) -> tuple[int]:
     """A program for each block of entries."""
-    return (triton.cdiv(entries.numel(), ENTRIES),)
+    return (cdiv(entries.numel(), ENTRIES),)
 
 
-@triton.jit
+@kernel
 def scatter(ptr, node, entry, batch, first, origin, out, COLUMNS: tl.constexpr):
     """S' as dense rows; entries that stand twice are added."""
     i = tl.program_id(0).to(tl.int64)
@@ -200,7 +201,7 @@ def scatter(ptr, node, entry, batch, first, origin, out, COLUMNS: tl.constexpr):
         tl.store(out + q, total, q < end)
 
 
-@triton.jit
+@kernel
 def add_rows(
     ptr, node, entry, batch, first, origin, x_origin, x, out, apart, COLUMNS: tl.constexpr
 ):
@@ -241,14 +242,14 @@ def walk(row, here, q, ptr, node, entry, origin, x):
     return total
 
 
-@triton.jit
+@kernel
 def weigh(edges, count, ptr, node, entry, origin, AS, weight, ENTRIES: tl.constexpr):
     """S'ᵀAS' where its pattern is: Σ_n s_np (AS')(n, q)."""
     e, p, q, here = ends(edges, count, ENTRIES)
     tl.store(weight + e, walk(p, here, q, ptr, node, entry, origin, AS), here)
 
 
-@triton.jit
+@kernel
 def unfold(edges, grad, count, origin, x, apart, ENTRIES: tl.constexpr):
     """G and, ``apart`` from it, Gᵀ as dense rows."""
     e, p, q, here = ends(edges, count, ENTRIES)
@@ -257,7 +258,7 @@ def unfold(edges, grad, count, origin, x, apart, ENTRIES: tl.constexpr):
     tl.store(x + apart + tl.load(origin + q, here, 0) + p, value, here)
 
 
-@triton.jit
+@kernel
 def to_edges(edges, count, ptr, node, entry, origin, U, of_weight, ENTRIES: tl.constexpr):
     """dA(n, m) = Σ_q u_nq s_mq."""
     edge, n, m, here = ends(edges, count, ENTRIES)
@@ -272,7 +273,7 @@ def to_edges(edges, count, ptr, node, entry, origin, U, of_weight, ENTRIES: tl.c
     tl.store(of_weight + edge, total, here)
 
 
-@triton.jit
+@kernel
 def to_entries(
     nodes, clusters, count, out_ptr, into_ptr, node, entry, origin, U, apart, of_value,
     ENTRIES: tl.constexpr,

@@ -8,6 +8,8 @@ import triton.language as tl
 from torch import Tensor
 
 from lcpool.ops import plain
+from lcpool.ops.gpu.launch import cdiv, kernel
+from lcpool.ops.sizes import longest
 
 BLOCK, STEP = 64, 64
 # Nodes of a graph up to which each is compared with all others, rather than sorted.
@@ -18,12 +20,12 @@ def select(
     rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> tuple[Tensor, Tensor]:
     """The nodes of highest rank of each graph, falling, ties to the lower index; and the graphs."""
-    if counts.numel() and int(counts.max()) > MAX_NODES:
+    if longest(counts) > MAX_NODES:
         return plain.select(rank, counts, ptr, kept_ptr, num_kept)
     perm = torch.empty(num_kept, dtype=torch.int64, device=rank.device)
     batch = torch.empty_like(perm)
     if num_kept:
-        place[(triton.cdiv(rank.numel(), BLOCK),)](
+        place[(cdiv(rank.numel(), BLOCK),)](
             rank, ptr, kept_ptr, perm, batch, rank.numel(), ptr.numel() - 1,
             counts.numel().bit_length(), BLOCK, STEP,
         )  # fmt: skip
@@ -39,7 +41,7 @@ def key(values):
     return tl.where(values != values, 0x7FFFFFFFFFFFFFFF, code)
 
 
-@triton.jit
+@kernel
 def place(
     rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps,
     BLOCK: tl.constexpr, STEP: tl.constexpr,

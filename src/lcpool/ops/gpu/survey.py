@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.ops.gpu.launch import cdiv, kernel
 from lcpool.ops.plain import rows
 from lcpool.ops.survey import Survey
 
@@ -15,43 +17,51 @@ __all__ = ["rows", "survey"]
 BLOCK = 256
 # Of so many graphs the sizes are found as well.
 GRAPHS = 1024
-FLAGS = 6
+# What a program may have seen.
+STRAY, DISORDER, ONE_WAY, UNSORTED = (tl.constexpr(1 << bit) for bit in range(4))
 
 
 def survey(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> Survey:
     """Look at edges and at the graph of each node. An edge that stands twice counts as disorder."""
-    found = torch.zeros(FLAGS + GRAPHS + 1, dtype=torch.int64, device=edge_index.device)
     ptr = torch.empty(num_nodes + 1, dtype=torch.int64, device=edge_index.device)
-    count = edge_index.size(1)
+    count, num_batch = edge_index.size(1), 0 if batch is None else num_nodes
+    programs = cdiv(max(count, num_nodes + 1), BLOCK)
+    # The first and the last graph, where graphs begin, and what each program saw: nothing that had
+    # to be cleared before.
+    found = ptr.new_empty(2 + GRAPHS + 1 + programs)
     graphs, step = (edge_index, 0) if batch is None else (batch, batch.stride(0))
-    look[(triton.cdiv(max(count, num_nodes + 1), BLOCK),)](
-        edge_index, graphs, ptr, found, count, num_nodes, 0 if batch is None else num_nodes,
+    look[(programs,)](
+        edge_index, graphs, ptr, found, count, num_nodes, num_batch,
         *edge_index.stride(), step, count.bit_length(), BLOCK, GRAPHS,
     )  # fmt: skip
-    on_host = found.cpu()
-    stray, disorder, one_way, unsorted, first, last = on_host[:FLAGS].tolist()
-    in_order, graph_ptr = not (stray or disorder), None
-    if batch is not None and not unsorted and first >= 0 and last < GRAPHS:
-        graph_ptr = on_host[FLAGS : FLAGS + last + 2], found[FLAGS : FLAGS + last + 2]
-    known = (not stray, in_order, in_order and not one_way, not unsorted)
-    return Survey(*known, first, last, ptr, graph_ptr)
+    on_host = found.cpu().numpy()
+    seen = int(np.bitwise_or.reduce(on_host[2 + GRAPHS + 1 :]))
+    first, last = on_host[:2].tolist() if num_batch else (0, 0)
+    in_order, by_graph = not seen & (STRAY.value | DISORDER.value), not seen & UNSORTED.value
+    symmetric, graph_ptr = in_order and not seen & ONE_WAY.value, None
+    if num_batch and by_graph and first >= 0 and last < GRAPHS:
+        part = slice(2, 2 + last + 2)
+        graph_ptr = torch.from_numpy(on_host[part]), found[part]
+    return Survey(
+        not seen & STRAY.value, in_order, symmetric, by_graph, first, last, ptr, graph_ptr
+    )
 
 
-@triton.jit
+@kernel
 def look(
     edges, batch, ptr, found, count, num_nodes, num_batch, second, step, batch_step, steps,
     BLOCK: tl.constexpr, GRAPHS: tl.constexpr,
 ):  # fmt: skip
     """Each program: some edges, some nodes, and the beginnings of these nodes' rows."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside, flag = e < count, tl.zeros_like(e)
+    inside = e < count
     source, target = edge(edges, second, step, e, inside)
     stray = (source < 0) | (source >= num_nodes) | (target < 0) | (target >= num_nodes)
-    tl.store(found + flag, 1, inside & stray)
+    seen = STRAY * anywhere(inside & stray)
     last_source, last_target = edge(edges, second, step, e - 1, inside & (e > 0))
     ordered = (e == 0) | (last_source < source)
     ordered |= (last_source == source) & (last_target < target)
-    tl.store(found + flag + 1, 1, inside & ~ordered)
+    seen += DISORDER * anywhere(inside & ~ordered)
 
     # Two binary searches in ordered edges: for the edge back, and for the first edge of row e.
     low, high = tl.zeros_like(e), tl.zeros_like(e) + count
@@ -66,21 +76,28 @@ def look(
         first, end = tl.where(going & less, middle + 1, first), tl.where(going & ~less, middle, end)
     s, t = edge(edges, second, step, low, inside & (low < count))
     back = (low < count) & (s == target) & (t == source)
-    tl.store(found + flag + 2, 1, inside & ~back)
+    seen += ONE_WAY * anywhere(inside & ~back)
     tl.store(ptr + e, first, e <= num_nodes)
 
     is_node = e < num_batch
     graph = tl.load(batch + e * batch_step, is_node, 0)
     before = tl.load(batch + (e - 1) * batch_step, is_node & (e > 0), -1)
-    tl.store(found + flag + 3, 1, is_node & (before > graph))
-    tl.store(found + flag + 4, graph, is_node & (e == 0))
-    tl.store(found + flag + 5, graph, e == num_batch - 1)
+    seen += UNSORTED * anywhere(is_node & (before > graph))
+    tl.store(found + 2 + GRAPHS + 1 + tl.program_id(0), seen)
+    tl.store(found + tl.zeros_like(e), graph, is_node & (e == 0))
+    tl.store(found + tl.zeros_like(e) + 1, graph, e == num_batch - 1)
     # A node begins its own graph, and the empty ones before it, if the one before is of another.
     for gap in range(0, tl.minimum(tl.max(tl.where(is_node, graph - before, 0)), GRAPHS)):
         begun = graph - gap
         begins = is_node & (begun > before) & (begun >= 0) & (begun < GRAPHS)
-        tl.store(found + 6 + begun, e, begins)
-    tl.store(found + 7 + graph, num_batch, (e == num_batch - 1) & (graph >= 0) & (graph < GRAPHS))
+        tl.store(found + 2 + begun, e, begins)
+    tl.store(found + 3 + graph, num_batch, (e == num_batch - 1) & (graph >= 0) & (graph < GRAPHS))
+
+
+@triton.jit
+def anywhere(holds):
+    """1 if it holds for any."""
+    return tl.max(holds.to(tl.int64))
 
 
 @triton.jit

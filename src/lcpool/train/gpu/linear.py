@@ -1,28 +1,33 @@
 """Linear layers of several runs in one kernel each way.
 
 A program multiplies a block of one run's rows with that run's weights, where the rows stand: no
-bands, no padding, no copies. Sums are made in the order of the rows, in full precision.
+bands, no padding, no copies. Sums are made in the order of the rows, in full precision: tensor
+cores multiply numbers of 32 bits in three parts, which together are no less exact than one product.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lcpool.ops.gpu.launch import cdiv, kernel
 from lcpool.train.rows import Rows
 
-ROWS, OUTPUTS, INPUTS = 64, 64, 32
+ROWS, OUTPUTS, INPUTS = 128, 64, 32
+# The gradient of weights is summed over rows, so many at a time.
+SUMMED = 64
 
 
-@triton.jit
+@kernel
 def multiply(
     x, weight, bias, out, table, runs, inputs, outputs, by_output, by_input,
     BIASED: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Y = x Wᵀ + b, with W[o, i] at ``o · by_output + i · by_input``."""
     run = tl.program_id(1)
@@ -42,14 +47,14 @@ def multiply(
                 within[:, None] & (o < outputs)[None, :],
                 0.0,
             )
-            total = tl.dot(rows, columns, total, input_precision="ieee")
+            total = tl.dot(rows, columns, total, input_precision=PRECISION)
         if BIASED:
             total += tl.load(bias + run * outputs + o, o < outputs, 0.0)[None, :]
         mask = (row < count)[:, None] & (o < outputs)[None, :]
         tl.store(out + at * outputs + o[None, :], total, mask)
 
 
-@triton.jit
+@kernel
 def weight_gradient(
     grad, x, grad_weight, grad_bias, table, runs, inputs, outputs,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
@@ -103,10 +108,10 @@ class TritonLinear(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_x = product(grad, weight, None, rows, inputs, (1, inputs))
         grad_weight, grad_bias = torch.empty_like(weight), weight.new_empty(runs, outputs)
-        blocks = runs, triton.cdiv(outputs, INPUTS), triton.cdiv(inputs, INPUTS)
+        blocks = runs, cdiv(outputs, INPUTS), cdiv(inputs, INPUTS)
         weight_gradient[blocks](
             grad, x, grad_weight, grad_bias, rows.table, runs, inputs, outputs,
-            ROWS, INPUTS, INPUTS,
+            SUMMED, INPUTS, INPUTS,
         )  # fmt: skip
         return grad_x, grad_weight, grad_bias if ctx.needs_input_grad[2] else None, None
 
@@ -121,9 +126,18 @@ def product(
 ) -> Tensor:
     """The rows of each run times its weights, which are read by ``strides``."""
     out = x.new_empty(x.size(0), outputs)
-    blocks = triton.cdiv(rows.longest, ROWS), len(rows.counts), triton.cdiv(outputs, OUTPUTS)
+    blocks = cdiv(rows.longest, ROWS), len(rows.counts), cdiv(outputs, OUTPUTS)
     multiply[blocks](
         x, weight, x if bias is None else bias, out, rows.table, len(rows.counts),
         x.size(1), outputs, *strides, bias is not None, ROWS, OUTPUTS, INPUTS,
+        precision(x.dtype, x.device),
     )  # fmt: skip
     return out
+
+
+@cache
+def precision(dtype: torch.dtype, device: torch.device) -> str:
+    """How numbers are multiplied: by tensor cores, where there are some for them."""
+    nvidia = device.type == "cuda" and torch.version.hip is None
+    cores = nvidia and torch.cuda.get_device_capability(device) >= (8, 0)
+    return "tf32x3" if cores and dtype == torch.float32 else "ieee"

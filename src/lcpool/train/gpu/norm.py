@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lcpool.ops.gpu.launch import cdiv, kernel
 from lcpool.train.rows import Rows, Running
 
 ROWS, CHANNELS = 64, 16
 
 
-@triton.jit
+@kernel
 def normalize(
     x, out, table, weight, bias, running_mean, running_var, means, scales,
     runs, channels, eps, momentum, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
@@ -62,7 +62,7 @@ def normalize(
     tl.store(running_var + at, old + momentum * (unbiased - old), inside)
 
 
-@triton.jit
+@kernel
 def normalize_backward(
     grad, x, grad_x, table, weight, means, scales, grad_weight, grad_bias,
     runs, channels, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
@@ -108,7 +108,7 @@ class TritonBatchNorm(torch.autograd.Function):
         x = x.contiguous()
         out, mean, scale = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         runs, channels = weight.shape
-        grid = (runs, triton.cdiv(channels, CHANNELS))
+        grid = (runs, cdiv(channels, CHANNELS))
         normalize[grid](
             x, out, rows.table, weight, bias, running.mean, running.var, mean, scale,
             runs, channels, running.eps, running.momentum, ROWS, CHANNELS,
@@ -124,7 +124,7 @@ class TritonBatchNorm(torch.autograd.Function):
         x, weight, mean, scale = ctx.saved_tensors
         grad_x, grad_w, grad_b = (torch.empty_like(t) for t in (x, weight, weight))
         runs, channels = weight.shape
-        grid = (runs, triton.cdiv(channels, CHANNELS))
+        grid = (runs, cdiv(channels, CHANNELS))
         normalize_backward[grid](
             grad.contiguous(), x, grad_x, ctx.rows.table, weight, mean, scale, grad_w, grad_b,
             runs, channels, ROWS, CHANNELS,
