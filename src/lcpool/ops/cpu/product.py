@@ -9,6 +9,7 @@ input gives the same bits, with the same number of threads.
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,14 @@ def by_rows(
         t.detach().contiguous().numpy()
         for t in (edge_index, S.node, S.cluster, edge_weight, S.value)
     )
-    A, St, S_ = (
-        to_rows(row, col, entries, num_rows, np.uint32)
-        for row, col, entries, num_rows in (
-            (source, target, a, S.num_nodes), (c, n, s, S.num_clusters), (n, c, s, S.num_nodes)
-        )
-    )  # fmt: skip
+    # S' has about half as many entries as A: one sort for a thread, two for another.
+    kinds = ((source, target, a, S.num_nodes), (c, n, s, S.num_clusters), (n, c, s, S.num_nodes))
+
+    def part(start: int, stop: int) -> list[Any]:
+        return [to_rows(*kind, np.uint32) for kind in kinds[start:stop]]
+
+    work = min(source.size, 2 * EDGES_PER_THREAD)
+    A, St, S_ = chain(*in_parts(part, len(kinds), work, EDGES_PER_THREAD))
     return (*A[:2], *St[:2], *S_[:2]), (A[2], St[2], S_[2])
 
 
