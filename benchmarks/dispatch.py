@@ -1,10 +1,9 @@
-"""What a kernel costs before it computes anything: to be known to torch, and to be launched.
+"""What a kernel costs before it computes anything: four ways to make it known to torch.
 
     python benchmarks/dispatch.py
 
 On a GPU a layer waits for Python, so these microseconds are the layer's. All but the first are
-operators with shapes and a gradient to ``torch.compile`` and ``torch.export``. Where there is a
-GPU, the launch of an empty Triton kernel of twelve arguments follows.
+operators with shapes and a gradient to ``torch.compile`` and ``torch.export``.
 """
 
 from __future__ import annotations
@@ -75,24 +74,6 @@ def microseconds(call: Callable[[], Any], number: int = 2000) -> float:
     return min(timeit.repeat(call, number=number, repeat=7)) / number * 1e6
 
 
-if torch.cuda.is_available():  # only there does Triton make kernels
-    from lcpool.ops.gpu.launch import kernel as triton_kernel
-
-    @triton_kernel
-    def nothing(a, b, c, d, e, f, g, h, i, j, k, l):  # noqa: E741
-        pass
-
-
-def launches() -> dict[str, Callable[[], Any]]:
-    """Two ways to launch an empty kernel."""
-    tensors = [torch.zeros(4, device="cuda") for _ in range(8)]
-    given = (*tensors, 100, 128, 7, 2)
-    return {
-        "launch, lcpool.ops.gpu.launch": lambda: nothing[(1,)](*given),
-        "launch, Triton": lambda: nothing.function[(1,)](*given),
-    }
-
-
 def main() -> None:
     torch.set_num_threads(1)
     x = torch.randn(4, 4, requires_grad=True)
@@ -102,8 +83,6 @@ def main() -> None:
         forward = microseconds(lambda call=call: call(x))
         both = microseconds(lambda call=call: torch.autograd.grad(call(x), x, x))
         print(f"{name:38}{forward:10.1f}{both:14.1f}")
-    for name, launch in (launches() if torch.cuda.is_available() else {}).items():
-        print(f"{name:38}{microseconds(launch):10.1f}")
 
 
 if __name__ == "__main__":

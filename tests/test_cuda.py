@@ -317,7 +317,8 @@ def test_a_cuda_graph_captures_the_score_and_the_sums(with_batch):
 def test_compiles_on_a_gpu(name, with_batch):
     # ASAP's attention adds in no order. LCPool's softmax and gate are kernels of their own where
     # the sizes of the graphs are not known beforehand.
-    exact = {} if name in ("asap", "lcpool") else {"rtol": 0, "atol": 0}
+    close = name == "asap" or (name == "lcpool" and with_batch)
+    exact = {} if close else {"rtol": 0, "atol": 0}
     pool = make(name).cuda()
     torch._dynamo.reset()
     fast = torch.compile(pool, fullgraph=True, dynamic=True, backend="aot_eager")

@@ -55,8 +55,8 @@ def samples():
     yield "lcpool", (x, *parameters, *ROWS, *graphs, 3)
     chosen = [perm, torch.tensor([1, -1, 0, 2]), h]
     inputs = [plain, b_d, W_fd, b_fd, b_x, w_s]
-    yield "lcpool_backward", (plain[:3], None, chosen, kept, inputs, list(ROWS), *graphs[1:])
-    yield "lcpool_backward", (plain[:3], h[:3], chosen, kept, inputs, list(ROWS), *graphs[1:])
+    yield "lcpool_backward", (plain[:3], None, chosen, kept, inputs, list(ROWS), *graphs)
+    yield "lcpool_backward", (plain[:3], h[:3], chosen, kept, inputs, list(ROWS), *graphs)
     yield "connect_clusters", (EDGES.index, [], 4, perm, batch, COUNTS, KEPT, True, 100)
     yield "connect_clusters", (EDGES.index, EDGES.rows(), 4, perm, batch, COUNTS, KEPT, False, 9)
     entries = (EDGES.index, torch.tensor([0, 1, 2, 3]), torch.tensor([0, 0, 1, 1]))

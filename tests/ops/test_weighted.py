@@ -194,6 +194,15 @@ def test_nothing_to_connect(sizes, kept):
         assert not any(grad.any() for grad in case.gradients(weight))
 
 
+@pytest.mark.usefixtures("backend")
+def test_clusters_without_nodes():
+    none = torch.empty(0, dtype=torch.long)
+    S = Assignment(none, none, torch.empty(0), num_nodes=0, num_clusters=3)
+    edges, weight = assignment_connect(none.view(2, 0), S)
+    assert edges.shape == (2, 0)
+    assert weight.shape == (0,)
+
+
 def test_joins_in_blocks(monkeypatch):
     case = Case()
     edges, weight = connect_by_joins(case.edge_index, case.weight, case.S, False, 10**9, Checks())

@@ -91,7 +91,7 @@ class LCPool:
         saved = ctx.saved_tensors
         perm, _, _, place, h, *values = saved[:9]
         inputs, rows = saved[9:18], saved[18:22]
-        _, graph_ptr, kept_ptr = saved[22:]
+        counts, graph_ptr, kept_ptr = saved[22:]
         grad = h.new_zeros(perm.numel(), inputs[0].size(1)) if grad is None else grad
         if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
             outputs = plain.gate(inputs[0], plain.softmax(by_layers(inputs, rows), graph_ptr), perm)
@@ -101,7 +101,7 @@ class LCPool:
             x, _, b_d, W_fd, b_fd, _, b_x, w_s, _ = inputs
             of_x, *of_parameters = lcpool_backward(
                 grad, grad_score, [perm, place, h], values,
-                [x, b_d, W_fd, b_fd, b_x, w_s], rows, graph_ptr, kept_ptr,
+                [x, b_d, W_fd, b_fd, b_x, w_s], rows, counts, graph_ptr, kept_ptr,
             )  # fmt: skip
             found = [of_x, *take_apart(*of_parameters)]
         return *found, *[None] * 8
@@ -113,14 +113,15 @@ class LCPoolBackward:
     @staticmethod
     def forward(
         grad: Tensor, grad_score: Tensor | None, chosen: list[Tensor], values: list[Tensor],
-        inputs: list[Tensor], rows: list[Tensor], graph_ptr: Tensor, kept_ptr: Tensor,
+        inputs: list[Tensor], rows: list[Tensor], counts: Tensor, graph_ptr: Tensor,
+        kept_ptr: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
-        """Through the scores, and then what flows past them."""
+        """What flows past the scores, and then through them."""
         (perm, place, h), x = chosen, inputs[0].contiguous()
         kernel, grad = kernels(h), grad.contiguous()
         grad_score = None if grad_score is None else grad_score.contiguous()
         of_s, past = kernel.choose_backward(
-            grad, grad_score, x, perm, place, h, graph_ptr, kept_ptr
+            grad, grad_score, x, perm, place, h, counts, graph_ptr, kept_ptr
         )
         return LCSMPBackward.forward(of_s, *values, *inputs, *rows, past=past)
 
@@ -140,7 +141,7 @@ lcpool = operator(
 )
 lcpool_backward = operator(
     "lcpool_backward(Tensor grad, Tensor? grad_score, Tensor[] chosen, Tensor[] values, "
-    "Tensor[] inputs, Tensor[] rows, Tensor graph_ptr, Tensor kept_ptr) "
+    "Tensor[] inputs, Tensor[] rows, Tensor counts, Tensor graph_ptr, Tensor kept_ptr) "
     "-> (Tensor, Tensor, Tensor, Tensor)",
     LCPoolBackward,
 )

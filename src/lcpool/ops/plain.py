@@ -170,7 +170,7 @@ def choose(
 
 def choose_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
-    ptr: Tensor, kept_ptr: Tensor,
+    counts: Tensor, ptr: Tensor, kept_ptr: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The gradients of ``rank``, h (g − Σ g h), and of x in X' = x h with h as it is."""
     of_h = (grad * x.index_select(0, perm)).sum(-1)

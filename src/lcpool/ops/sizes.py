@@ -36,7 +36,7 @@ class Sizes:
     @classmethod
     def of_one(cls, total: int, device: torch.device) -> Sizes:
         """All nodes as one graph."""
-        return cls.of(torch.tensor([total]), device, total)
+        return cls.of(torch.tensor([total], device="cpu"), device, total)
 
     @classmethod
     def by_graph(cls, batch: Tensor, batch_size: int) -> Sizes:
@@ -102,5 +102,7 @@ def owners(ptr: Tensor, total: int) -> Tensor:
 def send(values: Tensor, device: torch.device) -> Tensor:
     """Copy to a device. Only from pinned memory does a copy to a GPU not hold up the host."""
     if device.type == "cuda" and not torch.compiler.is_compiling():
-        values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values)
+        # On the host, whatever the default device.
+        pinned = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)
+        values = pinned.copy_(values)
     return values.to(device, non_blocking=True)

@@ -37,7 +37,7 @@ def choose(
 
 def choose_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
-    ptr: Tensor, kept_ptr: Tensor,
+    counts: Tensor, ptr: Tensor, kept_ptr: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The gradients of ``rank``, and of x in X' = x h with h as it is."""
     of_score = h.new_zeros(len(grad)) if grad_score is None else grad_score
@@ -49,7 +49,7 @@ def choose_backward(
     def part(start: int, stop: int) -> None:
         spread_choice(start, stop, *inputs, *outputs)
 
-    in_parts(part, ptr.numel() - 1, grad.numel(), LEAST)
+    in_parts(part, counts.numel(), grad.numel(), LEAST)
     return of_rank, past
 
 

@@ -13,7 +13,7 @@ from lcpool.ops.gpu.select import BLOCK, MAX_NODES, STEP, placed
 from lcpool.ops.sizes import longest
 
 CHANNELS = 64
-ROWS = 32
+ROWS, WARPS = 64, 8
 
 
 def choose(
@@ -38,14 +38,17 @@ def choose(
 
 def choose_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
-    ptr: Tensor, kept_ptr: Tensor,
+    counts: Tensor, ptr: Tensor, kept_ptr: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The gradients of ``rank``, and of x in X' = x h with h as it is."""
+    if longest(counts) > MAX_NODES:
+        return plain.choose_backward(grad, grad_score, x, perm, place, h, counts, ptr, kept_ptr)
     of_rank, of_kept, past = torch.empty_like(h), h.new_empty(len(grad)), torch.empty_like(x)
     if h.numel():
         spread_choice[(ptr.numel() - 1,)](
             grad, h if grad_score is None else grad_score, x, perm, place, h, ptr, kept_ptr,
             of_kept, of_rank, past, grad.size(1), grad_score is not None, ROWS, CHANNELS,
+            num_warps=WARPS,
         )  # fmt: skip
     return of_rank, past
 
@@ -58,10 +61,10 @@ def choose_nodes(
     """Some nodes."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < num_nodes
-    start, stop, p, is_kept = placed(
+    start, stop, most, p, is_kept = placed(
         i, rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps, STEP
     )
-    share = probability(i, inside, rank, start, stop, num_nodes, STEP)
+    share = probability(i, inside, rank, start, stop, most, num_nodes, STEP)
     tl.store(h + i, share, inside)
     tl.store(place + i, tl.where(is_kept, p, -1), inside)
     tl.store(ok + tl.zeros_like(i), 0, inside & (share != share))
@@ -74,28 +77,18 @@ def choose_nodes(
 
 
 @triton.jit
-def probability(i, inside, rank, start, stop, num_nodes, STEP: tl.constexpr):
+def probability(i, inside, rank, start, stop, most, num_nodes, STEP: tl.constexpr):
     """exp(s_i − max s) / Σ exp(s − max s) over the graph, from ``start`` to ``stop``, of each i."""
     own = tl.load(rank + i, inside, 0.0)
-    first, last = tl.min(tl.where(inside, start, num_nodes)), tl.max(stop)
-    most = tl.full(own.shape, float("-inf"), own.dtype)
-    for block in range(first, last, STEP):
-        most = tl.maximum(most, tl.max(of_graph(block, rank, start, stop, num_nodes, STEP), 1))
-    most = tl.where(start < stop, most, 0.0)
+    most = tl.where(inside, most, 0.0)
     total = tl.zeros_like(own)
-    for block in range(first, last, STEP):
-        others = of_graph(block, rank, start, stop, num_nodes, STEP)
-        total += tl.sum(tl.exp(others - most[:, None]), 1)
-    return tl.exp(own - most) / tl.where(start < stop, total, 1.0)
-
-
-@triton.jit
-def of_graph(block, rank, start, stop, num_nodes, STEP: tl.constexpr):
-    """The scores of some nodes: a row for each graph, −∞ where a node is of another."""
-    j = block + tl.arange(0, STEP)
-    values = tl.load(rank + j, j < num_nodes, float("-inf"))
-    same = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
-    return tl.where(same, values[None, :], float("-inf"))
+    for block in range(tl.min(tl.where(inside, start, num_nodes)), tl.max(stop), STEP):
+        j = block + tl.arange(0, STEP)
+        others = tl.load(rank + j, j < num_nodes, 0.0)
+        same = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
+        less = tl.where(same, others[None, :] - most[:, None], float("-inf"))
+        total += tl.sum(tl.exp(less), 1)
+    return tl.exp(own - most) / tl.where(inside, total, 1.0)
 
 
 @kernel

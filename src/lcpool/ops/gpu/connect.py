@@ -17,7 +17,7 @@ from torch import Tensor
 from lcpool.ops.assignment import positions
 from lcpool.ops.checks import Checks, check_max_edges
 from lcpool.ops.edges import Edges, Neighbours
-from lcpool.ops.gpu.launch import kernel, power_of_2
+from lcpool.ops.gpu.launch import cdiv, kernel, power_of_2
 from lcpool.ops.sizes import longest
 from lcpool.ops.topk import KeepPlan, Kept
 
@@ -67,22 +67,22 @@ def connect_clusters(
     perm, of_kept, place = kept
     if plan is None:
         plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
-    if batch is None:
-        batch, of_kept = perm.new_zeros(edges.num_nodes), perm.new_zeros(perm.numel())
-    assert of_kept is not None
     most = longest(plan.kept.counts)
     if not fits(edges.num_nodes, perm.numel(), most):
         return None
-    place = positions(perm, edges.num_nodes) if place is None else place
-    graphs = Graphs(batch.contiguous(), of_kept, plan.kept.ptr, most)
+    batch = perm.new_zeros(edges.num_nodes) if batch is None else batch.contiguous()
+    if place is None or of_kept is None:
+        perm, place = perm.contiguous(), positions(perm, edges.num_nodes)
+        of_kept = batch.index_select(0, perm)
+    graphs = Graphs(batch, of_kept, plan.kept.ptr, most)
     return pattern(
         edges.out, edges.out, edges.into, (place, perm), graphs, self_loops, max_edges, checks
     )
 
 
-def fits(num_nodes: int, num_clusters: int, longest: int) -> bool:
-    """Whether there are bits, and not too many."""
-    return 0 < -(-longest // BITS) * (num_nodes + num_clusters) <= MAX_WORDS
+def fits(num_nodes: int, num_clusters: int, most: int) -> bool:
+    """Whether there are nodes and bits, and not too many."""
+    return num_nodes > 0 < cdiv(most, BITS) * (num_nodes + num_clusters) <= MAX_WORDS
 
 
 def pattern(
@@ -110,8 +110,9 @@ def pattern(
     """
     batch, of_cluster, first, most = graphs
     # As far apart as the longest rows need; the others leave a gap.
-    stride = -(-most // BITS)
-    width = min(BITS, power_of_2(stride))
+    stride = cdiv(most, BITS)
+    # Words that a program takes at a time: those of a usual row.
+    width = min(BITS, power_of_2(cdiv(of_cluster.numel(), BITS * (first.numel() - 1))))
     local, (place, perm) = names is not None, names or (batch, batch)
     nodes, clusters = (batch.numel(),), (of_cluster.numel(),)
     words = (stride * batch.numel(), stride * batch.numel(), stride * of_cluster.numel())

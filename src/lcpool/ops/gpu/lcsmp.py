@@ -72,7 +72,7 @@ def combine_backward(
 
 def rows_of(F: Tensor) -> tuple[int, int]:
     """The rows and columns of a tile: all channels of some nodes."""
-    columns = power_of_2(max(F.size(1), 1))
+    columns = power_of_2(F.size(1))
     return max(1, TILE // columns), columns
 
 

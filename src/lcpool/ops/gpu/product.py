@@ -141,7 +141,7 @@ def connect_assignment_backward(
     unfold[blocks(grad)](edges, grad, grad.numel(), origin[S.num_nodes :], dense, size, ENTRIES)
     add_rows[(S.num_nodes, 2)](
         onto.ptr, onto.node, entry, batch, first, origin, origin[S.num_nodes :], dense, dense, size,
-        columns(int(kept.max())), num_warps=1,
+        columns(longest(kept)), num_warps=1,
     )  # fmt: skip
     of_weight, of_value = torch.empty_like(edge_weight), torch.empty_like(S.value)
     to_edges[blocks(of_weight)](
@@ -175,9 +175,9 @@ def by_rows(edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: Grap
     return Rows(row_pointers(row, 3 * n + S.num_clusters), column, origin, entry)
 
 
-def columns(longest: int) -> int:
+def columns(most: int) -> int:
     """Columns of a program."""
-    return min(COLUMNS, power_of_2(longest))
+    return min(COLUMNS, power_of_2(most))
 
 
 def blocks(entries: Tensor) -> tuple[int]:

@@ -11,7 +11,8 @@ from lcpool.ops import plain
 from lcpool.ops.gpu.launch import cdiv, kernel
 from lcpool.ops.sizes import longest
 
-BLOCK, STEP = 64, 64
+# Nodes of a program, and how many of their graphs it looks at in a step.
+BLOCK, STEP = 16, 256
 # Nodes of a graph up to which each is compared with all others, rather than sorted.
 MAX_NODES = 2**14
 
@@ -35,10 +36,14 @@ def select(
 @triton.jit
 def key(values):
     """Integers in the order of the numbers: −0 as 0, and NaN above all, as torch sorts it."""
-    number = tl.where(values == 0, 0.0, values.to(tl.float64))
-    code = number.to(tl.int64, bitcast=True)
-    code = tl.where(code < 0, code ^ 0x7FFFFFFFFFFFFFFF, code)
-    return tl.where(values != values, 0x7FFFFFFFFFFFFFFF, code)
+    if values.dtype == tl.float64:
+        code = tl.where(values == 0, 0.0, values).to(tl.int64, bitcast=True)
+        code = tl.where(code < 0, code ^ 0x7FFFFFFFFFFFFFFF, code)
+        return tl.where(values != values, 0x7FFFFFFFFFFFFFFF, code)
+    else:  # noqa: RET505 (Triton compiles what stands behind a return)
+        code = tl.where(values == 0, 0.0, values.to(tl.float32)).to(tl.int32, bitcast=True)
+        code = tl.where(code < 0, code ^ 0x7FFFFFFF, code)
+        return tl.where(values != values, 0x7FFFFFFF, code)
 
 
 @kernel
@@ -55,16 +60,20 @@ def place(
 def placed(
     i, rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps, STEP: tl.constexpr
 ):  # fmt: skip
-    """Put nodes i into their places. Returns where their graphs begin and end, and the places."""
+    """Put nodes i into their places.
+
+    Returns where their graphs begin and end, their highest scores, and the places.
+    """
     inside = i < num_nodes
     g = graph_of(i, ptr, num_graphs, steps)
-    start, stop = tl.load(ptr + g, inside, 0), tl.load(ptr + g + 1, inside, 0)
-    before = ahead(i, inside, rank, start, stop, num_nodes, STEP)
+    start = tl.load(ptr + g, inside, 0).to(tl.int32)
+    stop = tl.load(ptr + g + 1, inside, 0).to(tl.int32)
+    before, most = ahead(i, inside, rank, start, stop, num_nodes, STEP)
     kept, end = tl.load(kept_ptr + g, inside, 0), tl.load(kept_ptr + g + 1, inside, 0)
     p, is_kept = kept + before, inside & (kept + before < end)
     tl.store(perm + p, i.to(tl.int64), is_kept)
     tl.store(batch + p, g.to(tl.int64), is_kept)
-    return start, stop, p, is_kept
+    return start, stop, most, p, is_kept
 
 
 @triton.jit
@@ -80,15 +89,21 @@ def graph_of(i, ptr, num_graphs, steps):
 
 @triton.jit
 def ahead(i, inside, rank, start, stop, num_nodes, STEP: tl.constexpr):
-    """How many nodes of its graph, from ``start`` to ``stop``, go before each of some nodes i."""
-    own = key(tl.load(rank + i, inside, 0.0))
-    before = tl.zeros_like(start)
+    """How many nodes of its graph, from ``start`` to ``stop``, go before each of some nodes i.
+
+    And the highest score of the graph.
+    """
+    value = tl.load(rank + i, inside, 0.0)
+    own, before = key(value), tl.zeros_like(start)
+    most = tl.full(value.shape, float("-inf"), value.dtype)
     for first in range(tl.min(tl.where(inside, start, num_nodes)), tl.max(stop), STEP):
         j = first + tl.arange(0, STEP)
-        other = key(tl.load(rank + j, j < num_nodes, 0.0))
+        others = tl.load(rank + j, j < num_nodes, 0.0)
+        other = key(others)
         same = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
         better = (other[None, :] > own[:, None]) | (
             (other[None, :] == own[:, None]) & (j[None, :] < i[:, None])
         )
-        before += tl.sum((same & better).to(tl.int64), 1)
-    return before
+        before += tl.sum((same & better).to(tl.int32), 1)
+        most = tl.maximum(most, tl.max(tl.where(same, others[None, :], float("-inf")), 1))
+    return before, most

@@ -1,8 +1,9 @@
 """Linear layers of several runs in one kernel each way.
 
 A program multiplies a block of one run's rows with that run's weights, where the rows stand: no
-bands, no padding, no copies. Sums are made in the order of the rows, in full precision: tensor
-cores multiply numbers of 32 bits in three parts, which together are no less exact than one product.
+bands, no padding, no copies. Sums are made in the order of the rows. In x Wᵀ
+tensor cores multiply numbers of 32 bits in three parts, each product to 21 bits or better; the sums
+are as exact as without them.
 """
 
 from __future__ import annotations
