@@ -15,6 +15,12 @@ from lcpool.ops.product import connect_by_joins, gradients_by_joins
 from lcpool.ops.weighted import multiply
 
 
+def gpu_fits(*sizes):
+    from lcpool.ops.gpu.connect import fits
+
+    return fits(*sizes)
+
+
 @pytest.fixture(autouse=True)
 def _narrow(monkeypatch):
     """Blocks of columns that small graphs do not fit into: Triton's interpreter is slow."""
@@ -194,8 +200,10 @@ def test_nothing_to_connect(sizes, kept):
         assert not any(grad.any() for grad in case.gradients(weight))
 
 
-@pytest.mark.usefixtures("backend")
-def test_clusters_without_nodes():
+def test_clusters_without_nodes(backend):
+    """Without a node, no program of a GPU would clear the first count."""
+    if backend == "triton":
+        assert not gpu_fits(0, 3, 3)
     none = torch.empty(0, dtype=torch.long)
     S = Assignment(none, none, torch.empty(0), num_nodes=0, num_clusters=3)
     edges, weight = assignment_connect(none.view(2, 0), S)
