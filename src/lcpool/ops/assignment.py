@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.checks import Checks, check_count
+from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import is_traced
 
 
@@ -62,10 +63,15 @@ class Assignment:
 
     def columns(self, perm: Tensor, checks: Checks | None = None) -> Assignment:
         """S' = S(:, î): the clusters in ``perm`` alone, in its order."""
-        new_id = positions(perm, self.num_clusters).index_select(0, self.cluster)
-        kept = nonzero(new_id >= 0, checks)
+        found = None
+        if not is_traced():
+            found = kernels(perm).columns(self.node, self.cluster, perm, self.num_clusters)
+        if found is None:
+            new_id = positions(perm, self.num_clusters).index_select(0, self.cluster)
+            kept = nonzero(new_id >= 0, checks)
+            found = kept, *(index.index_select(0, kept) for index in (self.node, new_id))
+        kept, node, cluster = found
         value = None if self.value is None else self.value.index_select(0, kept)
-        node, cluster = (index.index_select(0, kept) for index in (self.node, new_id))
         return Assignment(node, cluster, value, self.num_nodes, perm.numel())
 
     def row_means(self) -> Assignment:

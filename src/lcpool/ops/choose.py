@@ -51,7 +51,9 @@ def choose(
 
 
 class LCPool:
-    """X', h(î), î, its graphs and a verdict; the place of each node in î, h, and LCSMP's values."""
+    """X', h(î), î, its graphs, a verdict, the place of each node in î; h, and LCSMP's values."""
+
+    results = 6
 
     @staticmethod
     def forward(

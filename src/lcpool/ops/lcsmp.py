@@ -52,6 +52,8 @@ def scores(x: Tensor, edges: Edges, parameters: list[Tensor]) -> Tensor:
 class LCSMPScores:
     """The scores; and what their gradients need: W = [W_d; W_x], YG = XWᵀ, D and F = DW_fdᵀ."""
 
+    results = 1
+
     @staticmethod
     def forward(
         x: Tensor, W_d: Tensor, b_d: Tensor, W_fd: Tensor, b_fd: Tensor, W_x: Tensor, b_x: Tensor,
@@ -59,9 +61,9 @@ class LCSMPScores:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
         """Three products, a sum over neighbours, and the rest."""
         kernel, W = kernels(x), torch.cat([W_d, W_x])
-        YG = x @ W.t()
+        YG = torch.mm(x, W.t())
         D = kernel.shifted_difference_sum(YG, b_d, ptr, node)
-        F = D @ W_fd.t()
+        F = torch.mm(D, W_fd.t())
         return kernel.combine(F, YG, b_fd, b_x, w_s.view(-1), b_s), W, YG, D, F
 
     @staticmethod
@@ -98,8 +100,11 @@ class LCSMPScores:
 
 def take_apart(of_W: Tensor, of_W_fd: Tensor, sums: Tensor) -> list[Tensor]:
     """The gradients of the parameters one by one."""
-    (of_W_d, of_W_x), width = of_W.chunk(2), of_W_fd.size(0)
-    of_b_fd, of_b_x, of_w_s, of_b_s, of_b_d = torch.split(sums, [width, width, width, 1, width])
+    width = of_W_fd.size(0)
+    of_W_d, of_W_x = torch.split_with_sizes(of_W, [width, width])
+    of_b_fd, of_b_x, of_w_s, of_b_s, of_b_d = torch.split_with_sizes(
+        sums, [width, width, width, 1, width]
+    )
     return [of_W_d, of_b_d, of_W_fd, of_b_fd, of_W_x, of_b_x, of_w_s.view(1, -1), of_b_s]
 
 
@@ -142,9 +147,10 @@ class LCSMPBackward:
         """
         kernel, grad = kernels(x), grad.contiguous()
         grad_F, grad_YG, sums = kernel.combine_backward(grad, F, YG, b_fd, b_x, w_s.view(-1))
-        sums = kernel.shifted_difference_backward(grad_F @ W_fd, YG, b_d, *rows, grad_YG, sums)
-        of_x = grad_YG @ W if past is None else past.addmm_(grad_YG, W)
-        return of_x, grad_YG.t() @ x, grad_F.t() @ D, sums
+        grad_D = torch.mm(grad_F, W_fd)
+        sums = kernel.shifted_difference_backward(grad_D, YG, b_d, *rows, grad_YG, sums)
+        of_x = torch.mm(grad_YG, W) if past is None else past.addmm_(grad_YG, W)
+        return of_x, torch.mm(grad_YG.t(), x), torch.mm(grad_F.t(), D), sums
 
     @staticmethod
     def fake(

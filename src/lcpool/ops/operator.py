@@ -23,14 +23,15 @@ def operator(schema: str, cls: Any) -> Callable[..., Any]:
         schema: name, arguments and results, as torch writes them.
         cls: has ``forward(*args)``, the kernel, and ``fake(*args)``, which makes empty results of
             the same shapes; where there is a gradient, also ``setup_context(ctx, inputs, output)``
-            and ``backward(ctx, *grads)``, as in ``torch.autograd.Function``.
+            and ``backward(ctx, *grads)``, as in ``torch.autograd.Function``. ``results`` says how
+            many results, the first ones, are for callers, where the others are for the gradient.
     """
     name = LIBRARY.define(schema)
     known, direct = getattr(torch.ops.lcpool, name).default, cls.forward
     LIBRARY.impl(name, cls.forward, "CompositeExplicitAutograd")
     torch.library.register_fake(f"lcpool::{name}", cls.fake, lib=LIBRARY)
     if hasattr(cls, "backward"):
-        direct = _with_gradient(cls, cls.forward)
+        direct = _with_gradient(cls, cls.forward, getattr(cls, "results", None))
         LIBRARY.impl(name, _with_gradient(cls, _below_autograd(known)), "Autograd")
 
     def call(*args: Any) -> Any:
@@ -44,14 +45,16 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or bool(torch._C._len_torch_dispatch_stack())
 
 
-def _with_gradient(cls: Any, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """``compute`` with the gradient that ``cls`` describes."""
+def _with_gradient(
+    cls: Any, compute: Callable[..., Any], results: int | None = None
+) -> Callable[..., Any]:
+    """``compute`` with the gradient that ``cls`` describes; all its results, or the first ones."""
 
     # In one step with setup_context: apart, torch inspects the signature in every call (30 µs).
     def forward(ctx: Any, *args: Any) -> Any:
         output = compute(*args)
         cls.setup_context(ctx, args, output)
-        return output
+        return output if results is None else output[:results]  # each costs autograd some µs
 
     steps = {"forward": staticmethod(forward), "backward": staticmethod(cls.backward)}
     apply: Callable[..., Any] = type(cls.__name__, (torch.autograd.Function,), steps).apply  # type: ignore[attr-defined]

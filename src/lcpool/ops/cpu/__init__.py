@@ -12,7 +12,12 @@ from lcpool.ops.cpu.lcsmp import (
     shifted_difference_sum,
 )
 from lcpool.ops.cpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
-from lcpool.ops.cpu.product import connect_assignment, connect_assignment_backward, takes_assignment
+from lcpool.ops.cpu.product import (
+    columns,
+    connect_assignment,
+    connect_assignment_backward,
+    takes_assignment,
+)
 from lcpool.ops.cpu.select import select
 from lcpool.ops.cpu.survey import rows, survey
 
@@ -21,6 +26,7 @@ __all__ = [
     "choose",
     "choose_backward",
     "cluster_search",
+    "columns",
     "combine",
     "combine_backward",
     "connect_assignment",

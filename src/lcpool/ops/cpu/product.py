@@ -30,6 +30,21 @@ def takes_assignment(S: Assignment, graphs: list[Tensor]) -> bool:
     return True
 
 
+def columns(
+    node: Tensor, cluster: Tensor, perm: Tensor, num_clusters: int
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Which entries of S are in the columns ``perm``, their nodes, and their columns among these.
+
+    None where an index is out of range, of which torch then tells.
+    """
+    arrays = (t.contiguous().numpy() for t in (node, cluster, perm))
+    entry, *found = cut_out(*arrays, num_clusters)
+    if entry.size > node.numel():
+        return None
+    entry, node, cluster = (torch.from_numpy(values) for values in (entry, *found))
+    return entry, node, cluster
+
+
 def connect_assignment(
     edge_index: Tensor,
     edge_weight: Tensor,
@@ -77,6 +92,26 @@ def by_rows(
     work = min(source.size, 2 * EDGES_PER_THREAD)
     A, St, S_ = chain(*in_parts(part, len(kinds), work, EDGES_PER_THREAD))
     return (*A[:2], *St[:2], *S_[:2]), (A[2], St[2], S_[2])
+
+
+@compiled
+def cut_out(node, cluster, perm, num_clusters):
+    """The entries in some columns; one more than there are entries where an index is astray."""
+    place = np.full(num_clusters, -1, np.int64)
+    entry, nodes, columns = np.empty((3, node.size + 1), np.int64)
+    for p in range(perm.size):
+        if perm[p] < 0 or perm[p] >= num_clusters:
+            return entry, nodes, columns
+        place[perm[p]] = p
+    count = 0
+    for e in range(node.size):
+        if cluster[e] < 0 or cluster[e] >= num_clusters:
+            return entry, nodes, columns
+        p = place[cluster[e]]
+        # Written in any case, and written over unless it counts: without a branch.
+        entry[count], nodes[count], columns[count] = e, node[e], p
+        count += p >= 0
+    return entry[:count], nodes[:count], columns[:count]
 
 
 @compiled

@@ -14,13 +14,14 @@ from lcpool.ops.gpu.message import aggregate, difference_sum, difference_sum_bac
 from lcpool.ops.gpu.product import connect_assignment, connect_assignment_backward, takes_assignment
 from lcpool.ops.gpu.select import select
 from lcpool.ops.gpu.survey import rows, survey
-from lcpool.ops.plain import cluster_search
+from lcpool.ops.plain import cluster_search, columns
 
 __all__ = [
     "aggregate",
     "choose",
     "choose_backward",
     "cluster_search",
+    "columns",
     "combine",
     "combine_backward",
     "connect_assignment",
