@@ -10,9 +10,9 @@ pytest.importorskip("triton")
 if torch.cuda.is_available():
     pytest.skip("tests/test_cuda.py runs the kernels themselves", allow_module_level=True)
 
-from lcpool.train.gpu import TritonBatchNorm, TritonLinear
+from lcpool.train.gpu import TritonBatchNorm, TritonBias, TritonLinear
 
-ROWS = Rows([70, 3, 130], torch.device("cpu"))
+ROWS = Rows([70, 3, 300], torch.device("cpu"))
 KINDS = [(torch.float64, 1e-9), (torch.float32, 1e-4)]
 
 
@@ -35,7 +35,7 @@ def same(out, expected, ours, plain, tolerance):
 @pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
 def test_normalisation_of_runs_equals_batch_norm_of_each(dtype, tolerance):
     shape = (3, 20)
-    ours, plain = leaves(dtype, (203, 20), shape, shape)
+    ours, plain = leaves(dtype, (373, 20), shape, shape)
     running = [[torch.zeros(shape, dtype=dtype), torch.ones(shape, dtype=dtype)] for _ in range(2)]
     out = TritonBatchNorm.apply(*ours, Running(*running[0], 0.1, 1e-5), ROWS)
     x, w, b = plain
@@ -46,10 +46,20 @@ def test_normalisation_of_runs_equals_batch_norm_of_each(dtype, tolerance):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
+@pytest.mark.parametrize("channels", [20, 150])
+def test_biases_of_runs_equal_the_bias_of_each(dtype, tolerance, channels):
+    ours, plain = leaves(dtype, (373, channels), (3, channels))
+    out = TritonBias.apply(*ours, ROWS)
+    x, b = plain
+    parts = zip(x.split(ROWS.counts), b, strict=True)
+    same(out, torch.cat([part + bias for part, bias in parts]), ours, plain, tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
 @pytest.mark.parametrize(("inputs", "outputs"), [(40, 70), (3, 1)])
 @pytest.mark.parametrize("biased", [True, False])
 def test_products_of_runs_equal_the_linear_layer_of_each(dtype, tolerance, inputs, outputs, biased):
-    shapes = [(203, inputs), (3, outputs, inputs), (3, outputs)]
+    shapes = [(373, inputs), (3, outputs, inputs), (3, outputs)]
     ours, plain = leaves(dtype, *(shapes if biased else shapes[:2]))
     out = TritonLinear.apply(*ours, *([] if biased else [None]), ROWS)
     x, w, *b = plain

@@ -79,7 +79,11 @@ class StackedBias(Stacked):
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the bias of its run to every row."""
-        return x + per_row(self.bias, self.rows)
+        kernels = gpu_kernels(x)
+        if kernels is None:
+            return x + per_row(self.bias, self.rows)
+        out: Tensor = kernels.TritonBias.apply(x, self.bias, self.rows)
+        return out
 
 
 class StackedProjection(Stacked):
@@ -178,8 +182,13 @@ KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
 }
 
 
+def gpu_kernels(x: Tensor) -> ModuleType | None:
+    """The Triton kernels, if there are some for ``x``."""
+    return triton_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+
+
 @cache
-def gpu_kernels() -> ModuleType | None:
+def triton_kernels() -> ModuleType | None:
     """The Triton kernels, or None where Triton is not installed."""
     try:
         from lcpool.train import gpu
@@ -190,7 +199,7 @@ def gpu_kernels() -> ModuleType | None:
 
 def fastest(x: Tensor, rows: Rows, runwise: type, banded: type, kernel: str) -> Any:
     """The way to compute a layer of several runs here: a kernel, in bands, or run by run."""
-    kernels = gpu_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+    kernels = gpu_kernels(x)
     if kernels is not None:
         return getattr(kernels, kernel)
     return banded if rows.banded else runwise

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from lcpool.ops.gpu.launch import cdiv, kernel
 from lcpool.train.rows import Rows, Running
 
-ROWS, CHANNELS = 64, 16
+ROWS, CHANNELS, WARPS = 256, 16, 8
 
 
 @kernel
@@ -111,7 +111,7 @@ class TritonBatchNorm(torch.autograd.Function):
         grid = (runs, cdiv(channels, CHANNELS))
         normalize[grid](
             x, out, rows.table, weight, bias, running.mean, running.var, mean, scale,
-            runs, channels, running.eps, running.momentum, ROWS, CHANNELS,
+            runs, channels, running.eps, running.momentum, ROWS, CHANNELS, num_warps=WARPS,
         )  # fmt: skip
         ctx.save_for_backward(x, weight, mean, scale)
         ctx.rows = rows
@@ -127,6 +127,6 @@ class TritonBatchNorm(torch.autograd.Function):
         grid = (runs, cdiv(channels, CHANNELS))
         normalize_backward[grid](
             grad.contiguous(), x, grad_x, ctx.rows.table, weight, mean, scale, grad_w, grad_b,
-            runs, channels, ROWS, CHANNELS,
+            runs, channels, ROWS, CHANNELS, num_warps=WARPS,
         )  # fmt: skip
         return grad_x, grad_w, grad_b, None, None
