@@ -50,7 +50,7 @@ def test_hierarchical_adds_the_readouts_and_plain_takes_the_last():
         model = network(pool="nopool", backbone=backbone)
         model.post = nn.Identity()
         seen.append(model(BATCH).logits)
-    x = model.norms[0](model.convs[0](model.pre(BATCH.x).relu(), BATCH.edge_index)).relu()
+    x = model.norms[0](model.convs[0](model.pre(BATCH.x), BATCH.edge_index))
     first = readout(x, BATCH.graph)
     torch.testing.assert_close(seen[0], seen[1] + first)
 
@@ -69,7 +69,8 @@ def test_several_poolings():
 def test_norms(norm):
     model = network(norm=norm)
     kinds = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": nn.Identity}
-    assert all(isinstance(m, kinds[norm]) for m in (model.pre[1], *model.norms, model.post[1]))
+    norms = (model.pre[1], *(norm[0] for norm in model.norms), model.post[1])
+    assert all(isinstance(m, kinds[norm]) for m in norms)
 
 
 def test_options_reach_the_pooling():

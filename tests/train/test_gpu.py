@@ -32,15 +32,17 @@ def same(out, expected, ours, plain, tolerance):
         torch.testing.assert_close(a.grad, b.grad, **close)
 
 
+@pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
-def test_normalisation_of_runs_equals_batch_norm_of_each(dtype, tolerance):
+def test_normalisation_of_runs_equals_batch_norm_of_each(dtype, tolerance, relu):
     shape = (3, 20)
     ours, plain = leaves(dtype, (373, 20), shape, shape)
     running = [[torch.zeros(shape, dtype=dtype), torch.ones(shape, dtype=dtype)] for _ in range(2)]
-    out = TritonBatchNorm.apply(*ours, Running(*running[0], 0.1, 1e-5), ROWS)
+    out = TritonBatchNorm.apply(*ours, Running(*running[0], 0.1, 1e-5), ROWS, relu)
     x, w, b = plain
     parts = zip(x.split(ROWS.counts), *running[1], w, b, strict=True)
     expected = torch.cat([F.batch_norm(*values, True, 0.1, 1e-5) for values in parts])
+    expected = expected.relu() if relu else expected
     torch.testing.assert_close(running[0], running[1], rtol=tolerance, atol=tolerance)
     same(out, expected, ours, plain, tolerance)
 

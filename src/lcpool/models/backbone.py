@@ -95,9 +95,13 @@ class Backbone(nn.Module):
         super().__init__()
         self.architecture = a = architecture
         conv, hidden = CONVS[a.conv], a.hidden
-        self.pre = nn.Sequential(nn.Linear(in_channels, hidden), make_norm(a.norm, hidden))
+        self.pre = nn.Sequential(
+            nn.Linear(in_channels, hidden), make_norm(a.norm, hidden), nn.ReLU()
+        )
         self.convs = nn.ModuleList(conv(hidden, hidden) for _ in range(a.poolings + 1))
-        self.norms = nn.ModuleList(make_norm(a.norm, hidden) for _ in range(a.poolings + 1))
+        self.norms = nn.ModuleList(
+            nn.Sequential(make_norm(a.norm, hidden), nn.ReLU()) for _ in range(a.poolings + 1)
+        )
         pools, clusters = [], int(mean_nodes)
         for _ in range(a.poolings):
             clusters = pooled_clusters(a.options.ratio, clusters)
@@ -117,15 +121,15 @@ class Backbone(nn.Module):
     def forward(self, graphs: GraphBatch) -> Output:
         """Score the classes of each graph."""
         graph, losses = graphs.graph, []
-        x = self.pre(graph.x).relu()
-        x = self.norms[0](convolve(self.convs[0], x, graph.edges)).relu()
+        x = self.pre(graph.x)
+        x = self.norms[0](convolve(self.convs[0], x, graph.edges))
         readouts = [readout(x, graph)]
         for conv, norm, pool in zip(self.convs[1:], self.norms[1:], self.pools, strict=True):
             if not isinstance(pool, nn.Identity):
                 graph, loss = pooled(pool, replace(graph, x=x))
                 losses.append(loss)
                 x = graph.x
-            x = norm(convolve(conv, x, graph.edges, graph.edge_attr)).relu()
+            x = norm(convolve(conv, x, graph.edges, graph.edge_attr))
             readouts.append(readout(x, graph))
         hierarchical = self.architecture.backbone == "hierarchical"
         summary = torch.stack(readouts).sum(0) if hierarchical else readouts[-1]

@@ -1,216 +1,32 @@
 """Many networks as one: layers whose parameters carry a run in front.
 
-:func:`stack` takes networks of one architecture and replaces the few kinds of layers that hold
+:class:`Stack` takes networks of one architecture and replaces the few kinds of layers that hold
 parameters. All others (aggregation, top-k, connect, readout) work on a disjoint union of graphs and
-need not know of runs. On a CPU a stacked layer calls, run by run, the very function the plain layer
-calls; on a GPU one kernel works on all runs (in float64, or without Triton, the runs are bands of
-one batched product).
+need not know of runs.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from functools import cache
-from types import ModuleType
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
-from torch_geometric.nn import Linear as PyGLinear
 
 from lcpool.data import GraphBatch
 from lcpool.models import Backbone, Output
-from lcpool.nn.leaf import Bias, Projection, project
-from lcpool.train.bands import BandedBatchNorm, BandedLinear, Spread
-from lcpool.train.rows import Levels, Rows, Running, level_of
-from lcpool.train.runwise import RunwiseBatchNorm, RunwiseLinear
+from lcpool.nn.leaf import Bias
+from lcpool.train.layers import KINDS, BiasAfter, Stacked, StackedBatchNorm, StackedBias
+from lcpool.train.rows import Levels, level_of
 from lcpool.train.stackable import why_not_stacked
 from lcpool.train.tensors import tensors_of
 
 
 class CannotStackError(TypeError):
     """A part of the network holds parameters in a way that is not known here."""
-
-
-class Stacked(nn.Module):
-    """A layer for several runs: each parameter and buffer of the plain layer, stacked.
-
-    Args:
-        parts: the plain layers, one a run.
-        levels: where the rows of each run are for the batch at hand.
-        level: the level at which this layer works.
-    """
-
-    def __init__(self, parts: Sequence[nn.Module], levels: Levels, level: int) -> None:
-        super().__init__()
-        self.levels, self.level = levels, level
-        for name, _ in parts[0].named_parameters(recurse=False):
-            stacked = torch.stack([getattr(part, name).detach() for part in parts])
-            self.register_parameter(name, nn.Parameter(stacked))
-        for name, _ in parts[0].named_buffers(recurse=False):
-            self.register_buffer(name, torch.stack([getattr(part, name) for part in parts]))
-
-    @property
-    def rows(self) -> Rows:
-        """The rows of each run at this layer's level."""
-        return self.levels.rows[self.level]
-
-
-class StackedLinear(Stacked):
-    """x_r W_rᵀ + b_r for the rows of each run r."""
-
-    weight: Tensor
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Transform every row with the parameters of its run."""
-        rows, bias = self.rows, getattr(self, "bias", None)
-        linear = fastest(x, rows, RunwiseLinear, BandedLinear, "TritonLinear")
-        out: Tensor = linear.apply(x, self.weight, bias, rows)
-        return out
-
-
-class StackedBias(Stacked):
-    """x + b_r for the rows of each run r."""
-
-    bias: Tensor
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Add the bias of its run to every row."""
-        kernels = gpu_kernels(x)
-        if kernels is None:
-            return x + per_row(self.bias, self.rows)
-        out: Tensor = kernels.TritonBias.apply(x, self.bias, self.rows)
-        return out
-
-
-class StackedProjection(Stacked):
-    """Xp_r / ‖p_r‖ for the rows of each run r."""
-
-    weight: Tensor
-
-    def __init__(self, parts: Sequence[Projection], levels: Levels, level: int) -> None:
-        super().__init__(parts, levels, level)
-        self.normalize = parts[0].normalize
-
-    def forward(self, x: Tensor) -> Tensor:
-        """One value a row."""
-        rows, p = self.rows, self.weight
-        if not rows.banded:
-            parts = zip(torch.split(x, rows.counts), p, strict=True)
-            return torch.cat([project(part, of_run, self.normalize) for part, of_run in parts])
-        if self.normalize:
-            p = p / p.norm(p=2, dim=-1, keepdim=True)
-        return (x * per_row(p.squeeze(1), rows)).sum(-1)
-
-
-class StackedBatchNorm(Stacked):
-    """Batch normalisation with the statistics of each run for itself."""
-
-    weight: Tensor
-    bias: Tensor
-    running_mean: Tensor
-    running_var: Tensor
-    num_batches_tracked: Tensor
-
-    def __init__(self, parts: Sequence[nn.BatchNorm1d], levels: Levels, level: int) -> None:
-        super().__init__(parts, levels, level)
-        self.eps, self.momentum = parts[0].eps, parts[0].momentum or 0.0
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise every row as its run does."""
-        rows = self.rows
-        if self.training:
-            self.num_batches_tracked.add_(1)
-        if not self.training and not rows.banded:
-            running = (self.running_mean, self.running_var)
-            of_run = zip(rows.parts(x), *running, self.weight, self.bias, strict=True)
-            return torch.cat([F.batch_norm(*values, eps=self.eps) for values in of_run])
-        if not self.training:
-            scale = self.weight * (self.running_var + self.eps).rsqrt()
-            shift = self.bias - self.running_mean * scale
-            return x * per_row(scale, rows) + per_row(shift, rows)
-        norm = fastest(x, rows, RunwiseBatchNorm, BandedBatchNorm, "TritonBatchNorm")
-        statistics = Running(self.running_mean, self.running_var, self.momentum, self.eps)
-        normal: Tensor = norm.apply(x, self.weight, self.bias, statistics, rows)
-        return normal
-
-
-class StackedLayerNorm(Stacked):
-    """Layer normalisation with the scale and shift of each run."""
-
-    weight: Tensor
-    bias: Tensor
-
-    def __init__(self, parts: Sequence[nn.LayerNorm], levels: Levels, level: int) -> None:
-        super().__init__(parts, levels, level)
-        self.shape, self.eps = parts[0].normalized_shape, parts[0].eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise every row."""
-        normal = F.layer_norm(x, self.shape, eps=self.eps)
-        return normal * per_row(self.weight, self.rows) + per_row(self.bias, self.rows)
-
-
-class BiasAfter(nn.Module):
-    """A convolution that adds its bias itself, taken apart: the convolution, then the bias."""
-
-    def __init__(self, conv: nn.Module, bias: nn.Module) -> None:
-        super().__init__()
-        self.conv, self.added = conv, bias
-
-    @property
-    def usual(self) -> bool:
-        """Whether the convolution knows what to make of what is known of edges."""
-        return getattr(self.conv, "usual", False)
-
-    def forward(self, *args: Any) -> Tensor:
-        """conv(x) + b."""
-        out: Tensor = self.added(self.conv(*args))
-        return out
-
-
-KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
-    nn.Linear: StackedLinear,
-    PyGLinear: StackedLinear,
-    Bias: StackedBias,
-    Projection: StackedProjection,
-    nn.BatchNorm1d: StackedBatchNorm,
-    nn.LayerNorm: StackedLayerNorm,
-}
-
-
-def gpu_kernels(x: Tensor) -> ModuleType | None:
-    """The Triton kernels, if there are some for ``x``."""
-    return triton_kernels() if x.is_cuda and x.dtype == torch.float32 else None
-
-
-@cache
-def triton_kernels() -> ModuleType | None:
-    """The Triton kernels, or None where Triton is not installed."""
-    try:
-        from lcpool.train import gpu
-    except ImportError:
-        return None
-    return gpu
-
-
-def fastest(x: Tensor, rows: Rows, runwise: type, banded: type, kernel: str) -> Any:
-    """The way to compute a layer of several runs here: a kernel, in bands, or run by run."""
-    kernels = gpu_kernels(x)
-    if kernels is not None:
-        return getattr(kernels, kernel)
-    return banded if rows.banded else runwise
-
-
-def per_row(values: Tensor, rows: Rows) -> Tensor:
-    """The value of its run for every row."""
-    if rows.banded:
-        spread: Tensor = Spread.apply(values, rows)  # type: ignore[no-untyped-call]
-        return spread
-    return torch.cat([v.expand(n, -1) for v, n in zip(values, rows.counts, strict=True)])
 
 
 class Stack:
@@ -235,6 +51,9 @@ class Stack:
             parts = [of_run[name] for of_run in modules]
             if next(parts[0].parameters(recurse=False), None) is not None:
                 self._replace(name, parts)
+        for module in self.model.modules():
+            if isinstance(module, nn.Sequential):
+                join_relu(module)
 
     def _replace(self, name: str, parts: Sequence[nn.Module]) -> None:
         """Put a stacked layer in the place of ``name``."""
@@ -288,6 +107,13 @@ class Stack:
         self.levels.lay_out(self.model, graphs.node_counts, runs, graphs.x.device)
         out: Output = self.model(graphs)
         return out
+
+
+def join_relu(layers: nn.Sequential) -> None:
+    """Let a batch norm do what the ReLU behind it does, in the same kernel on a GPU."""
+    for i, (norm, act) in enumerate(pairwise(layers), start=1):
+        if isinstance(norm, StackedBatchNorm) and type(act) is nn.ReLU:
+            norm.relu, layers[i] = True, nn.Identity()
 
 
 class Single:

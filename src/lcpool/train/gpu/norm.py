@@ -23,9 +23,9 @@ ROWS, CHANNELS, WARPS = 256, 16, 8
 @kernel
 def normalize(
     x, out, table, weight, bias, running_mean, running_var, means, scales,
-    runs, channels, eps, momentum, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
+    runs, channels, eps, momentum, RELU: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Y = (x − mean) / √(var + ε) · w + b, and a step of the running statistics."""
+    """Y = (x − mean) / √(var + ε) · w + b or its relu, and a step of the running statistics."""
     run = tl.program_id(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = channel < channels
@@ -52,7 +52,10 @@ def normalize(
         row = start + tl.arange(0, ROWS)[:, None]
         mask = (row < count) & inside[None, :]
         normal = (tl.load(x + row * channels, mask, 0.0) - mean[None, :]) * scale[None, :]
-        tl.store(out + row * channels, normal * w[None, :] + b[None, :], mask)
+        y = normal * w[None, :] + b[None, :]
+        if RELU:
+            y = tl.where(y <= 0, 0.0, y)  # NaN is not lost
+        tl.store(out + row * channels, y, mask)
     tl.store(means + at, mean, inside)
     tl.store(scales + at, scale, inside)
     old = tl.load(running_mean + at, inside)
@@ -64,10 +67,10 @@ def normalize(
 
 @kernel
 def normalize_backward(
-    grad, x, grad_x, table, weight, means, scales, grad_weight, grad_bias,
-    runs, channels, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
+    grad, x, grad_x, table, weight, bias, means, scales, grad_weight, grad_bias,
+    runs, channels, RELU: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂))."""
+    """Dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂)), with g = 0 where the relu of y is."""
     run = tl.program_id(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = channel < channels
@@ -75,6 +78,7 @@ def normalize_backward(
     first = (tl.load(table + runs + run) * channels) + channel[None, :]
     at = run * channels + channel
     mean, scale = tl.load(means + at, inside), tl.load(scales + at, inside)
+    w, b = tl.load(weight + at, inside), tl.load(bias + at, inside)
     sum_g = tl.zeros((ROWS, CHANNELS), x.dtype.element_ty)
     sum_gx = tl.zeros((ROWS, CHANNELS), x.dtype.element_ty)
     for start in range(0, count, ROWS):
@@ -82,15 +86,19 @@ def normalize_backward(
         mask = (row < count) & inside[None, :]
         g = tl.load(grad + first + row * channels, mask, 0.0)
         normal = (tl.load(x + first + row * channels, mask, 0.0) - mean[None, :]) * scale[None, :]
+        if RELU:
+            g = tl.where(normal * w[None, :] + b[None, :] <= 0, 0.0, g)
         sum_g += g
         sum_gx += g * normal
     total_g, total_gx = tl.sum(sum_g, 0), tl.sum(sum_gx, 0)
-    factor = tl.load(weight + at, inside) * scale
+    factor = w * scale
     for start in range(0, count, ROWS):
         row = start + tl.arange(0, ROWS)[:, None]
         mask = (row < count) & inside[None, :]
         g = tl.load(grad + first + row * channels, mask, 0.0)
         normal = (tl.load(x + first + row * channels, mask, 0.0) - mean[None, :]) * scale[None, :]
+        if RELU:
+            g = tl.where(normal * w[None, :] + b[None, :] <= 0, 0.0, g)
         inner = g - (total_g[None, :] + normal * total_gx[None, :]) / count
         tl.store(grad_x + first + row * channels, inner * factor[None, :], mask)
     tl.store(grad_weight + at, total_gx, inside)
@@ -102,31 +110,31 @@ class TritonBatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: Rows
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: Rows, relu: bool
     ) -> Tensor:
-        """The normalised rows; ``running`` mean and variance take a step in place."""
+        """The normalised rows or their relu; ``running`` statistics take a step in place."""
         x = x.contiguous()
         out, mean, scale = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         runs, channels = weight.shape
         grid = (runs, cdiv(channels, CHANNELS))
         normalize[grid](
             x, out, rows.table, weight, bias, running.mean, running.var, mean, scale,
-            runs, channels, running.eps, running.momentum, ROWS, CHANNELS, num_warps=WARPS,
+            runs, channels, running.eps, running.momentum, relu, ROWS, CHANNELS, num_warps=WARPS,
         )  # fmt: skip
-        ctx.save_for_backward(x, weight, mean, scale)
-        ctx.rows = rows
+        ctx.save_for_backward(x, weight, bias, mean, scale)
+        ctx.rows, ctx.relu = rows, relu
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of the rows, of w and of b."""
-        x, weight, mean, scale = ctx.saved_tensors
+        x, weight, bias, mean, scale = ctx.saved_tensors
         grad_x, grad_w, grad_b = (torch.empty_like(t) for t in (x, weight, weight))
         runs, channels = weight.shape
         grid = (runs, cdiv(channels, CHANNELS))
         normalize_backward[grid](
-            grad.contiguous(), x, grad_x, ctx.rows.table, weight, mean, scale, grad_w, grad_b,
-            runs, channels, ROWS, CHANNELS, num_warps=WARPS,
+            grad.contiguous(), x, grad_x, ctx.rows.table, weight, bias, mean, scale, grad_w, grad_b,
+            runs, channels, ctx.relu, ROWS, CHANNELS, num_warps=WARPS,
         )  # fmt: skip
-        return grad_x, grad_w, grad_b, None, None
+        return grad_x, grad_w, grad_b, None, None, None

@@ -1,0 +1,206 @@
+"""Layers whose parameters carry a run in front.
+
+On a CPU a stacked layer calls, run by run, the very function the plain layer calls; on a GPU one
+kernel works on all runs (in float64, or without Triton, the runs are bands of one batched product).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.nn import Linear as PyGLinear
+
+from lcpool.nn.leaf import Bias, Projection, project
+from lcpool.train.bands import BandedBatchNorm, BandedLinear, Spread
+from lcpool.train.rows import Levels, Rows, Running
+from lcpool.train.runwise import RunwiseBatchNorm, RunwiseLinear
+
+
+class Stacked(nn.Module):
+    """A layer for several runs: each parameter and buffer of the plain layer, stacked.
+
+    Args:
+        parts: the plain layers, one a run.
+        levels: where the rows of each run are for the batch at hand.
+        level: the level at which this layer works.
+    """
+
+    def __init__(self, parts: Sequence[nn.Module], levels: Levels, level: int) -> None:
+        super().__init__()
+        self.levels, self.level = levels, level
+        for name, _ in parts[0].named_parameters(recurse=False):
+            stacked = torch.stack([getattr(part, name).detach() for part in parts])
+            self.register_parameter(name, nn.Parameter(stacked))
+        for name, _ in parts[0].named_buffers(recurse=False):
+            self.register_buffer(name, torch.stack([getattr(part, name) for part in parts]))
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of each run at this layer's level."""
+        return self.levels.rows[self.level]
+
+
+class StackedLinear(Stacked):
+    """x_r W_rᵀ + b_r for the rows of each run r."""
+
+    weight: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Transform every row with the parameters of its run."""
+        rows, kernels = self.rows, gpu_kernels(x)
+        linear: Any = BandedLinear if rows.banded else RunwiseLinear
+        linear = linear if kernels is None else kernels.TritonLinear
+        out: Tensor = linear.apply(x, self.weight, getattr(self, "bias", None), rows)
+        return out
+
+
+class StackedBias(Stacked):
+    """x + b_r for the rows of each run r."""
+
+    bias: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add the bias of its run to every row."""
+        kernels = gpu_kernels(x)
+        if kernels is None:
+            return x + per_row(self.bias, self.rows)
+        out: Tensor = kernels.TritonBias.apply(x, self.bias, self.rows)
+        return out
+
+
+class StackedProjection(Stacked):
+    """Xp_r / ‖p_r‖ for the rows of each run r."""
+
+    weight: Tensor
+
+    def __init__(self, parts: Sequence[Projection], levels: Levels, level: int) -> None:
+        super().__init__(parts, levels, level)
+        self.normalize = parts[0].normalize
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One value a row."""
+        rows, p = self.rows, self.weight
+        if not rows.banded:
+            parts = zip(torch.split(x, rows.counts), p, strict=True)
+            return torch.cat([project(part, of_run, self.normalize) for part, of_run in parts])
+        if self.normalize:
+            p = p / p.norm(p=2, dim=-1, keepdim=True)
+        return (x * per_row(p.squeeze(1), rows)).sum(-1)
+
+
+class StackedBatchNorm(Stacked):
+    """Batch normalisation with the statistics of each run for itself; with ``relu``, its ReLU."""
+
+    weight: Tensor
+    bias: Tensor
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, parts: Sequence[nn.BatchNorm1d], levels: Levels, level: int) -> None:
+        super().__init__(parts, levels, level)
+        self.eps, self.momentum = parts[0].eps, parts[0].momentum or 0.0
+        self.relu = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise every row as its run does."""
+        kernels = gpu_kernels(x) if self.training else None
+        if kernels is None:
+            normal = self._normal(x)
+            return normal.relu() if self.relu else normal
+        self.num_batches_tracked.add_(1)
+        given = (x, self.weight, self.bias, self._running(), self.rows, self.relu)
+        out: Tensor = kernels.TritonBatchNorm.apply(*given)
+        return out
+
+    def _running(self) -> Running:
+        return Running(self.running_mean, self.running_var, self.momentum, self.eps)
+
+    def _normal(self, x: Tensor) -> Tensor:
+        rows = self.rows
+        if self.training:
+            self.num_batches_tracked.add_(1)
+        if not self.training and not rows.banded:
+            running = (self.running_mean, self.running_var)
+            of_run = zip(rows.parts(x), *running, self.weight, self.bias, strict=True)
+            return torch.cat([F.batch_norm(*values, eps=self.eps) for values in of_run])
+        if not self.training:
+            scale = self.weight * (self.running_var + self.eps).rsqrt()
+            shift = self.bias - self.running_mean * scale
+            return x * per_row(scale, rows) + per_row(shift, rows)
+        norm: Any = BandedBatchNorm if rows.banded else RunwiseBatchNorm
+        normal: Tensor = norm.apply(x, self.weight, self.bias, self._running(), rows)
+        return normal
+
+
+class StackedLayerNorm(Stacked):
+    """Layer normalisation with the scale and shift of each run."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, parts: Sequence[nn.LayerNorm], levels: Levels, level: int) -> None:
+        super().__init__(parts, levels, level)
+        self.shape, self.eps = parts[0].normalized_shape, parts[0].eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise every row."""
+        normal = F.layer_norm(x, self.shape, eps=self.eps)
+        return normal * per_row(self.weight, self.rows) + per_row(self.bias, self.rows)
+
+
+class BiasAfter(nn.Module):
+    """A convolution that adds its bias itself, taken apart: the convolution, then the bias."""
+
+    def __init__(self, conv: nn.Module, bias: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.added = conv, bias
+
+    @property
+    def usual(self) -> bool:
+        """Whether the convolution knows what to make of what is known of edges."""
+        return getattr(self.conv, "usual", False)
+
+    def forward(self, *args: Any) -> Tensor:
+        """conv(x) + b."""
+        out: Tensor = self.added(self.conv(*args))
+        return out
+
+
+KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
+    nn.Linear: StackedLinear,
+    PyGLinear: StackedLinear,
+    Bias: StackedBias,
+    Projection: StackedProjection,
+    nn.BatchNorm1d: StackedBatchNorm,
+    nn.LayerNorm: StackedLayerNorm,
+}
+
+
+def gpu_kernels(x: Tensor) -> ModuleType | None:
+    """The Triton kernels, if there are some for ``x``."""
+    return triton_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+
+
+@cache
+def triton_kernels() -> ModuleType | None:
+    """The Triton kernels, or None where Triton is not installed."""
+    try:
+        from lcpool.train import gpu
+    except ImportError:
+        return None
+    return gpu
+
+
+def per_row(values: Tensor, rows: Rows) -> Tensor:
+    """The value of its run for every row."""
+    if rows.banded:
+        spread: Tensor = Spread.apply(values, rows)  # type: ignore[no-untyped-call]
+        return spread
+    return torch.cat([v.expand(n, -1) for v, n in zip(values, rows.counts, strict=True)])
