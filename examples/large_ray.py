@@ -4,12 +4,14 @@
 machine, with ``--address`` on a cluster. The graph is sent once to each machine, where its workers
 share it.
 Every block becomes a file of its own in the folder, which all machines must see; a run that was
-broken off goes on with the blocks that are missing. A folder is for one graph.
+broken off goes on with the blocks that are missing. A folder is for one graph, in blocks of one
+size; another is refused.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +32,18 @@ def draw(num_nodes: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     pairs = torch.randint(0, num_nodes, (2, 5 * num_nodes // 2), generator=generator)
     perm = torch.randperm(num_nodes, generator=generator)[: num_nodes // 2]
     return torch.cat([pairs, pairs.flip(0)], dim=1), perm
+
+
+def claim(folder: Path, blocks: Blocks, *graph: Tensor) -> None:
+    """Make the folder that of this graph in these blocks, or stop where it is another's."""
+    digest = hashlib.sha256(repr(blocks.rows).encode())
+    for tensor in graph:
+        digest.update(np.ascontiguousarray(tensor.numpy()))
+    folder.mkdir(parents=True, exist_ok=True)
+    mark = folder / "graph.sha256"
+    if mark.exists() and mark.read_text() != digest.hexdigest():
+        raise SystemExit(f"{folder} has blocks of another graph, or of another size: take another.")
+    mark.write_text(digest.hexdigest())
 
 
 def connect_one(blocks: Blocks, number: int, folder: Path) -> int:
@@ -62,10 +76,10 @@ def main() -> None:
     add("--address", help="of a Ray cluster; else one is started here")
     add("--workers", type=int, help="of a Ray that is started here, by default one for each core")
     args = parser.parse_args()
-    args.folder.mkdir(parents=True, exist_ok=True)
+    graph = draw(args.nodes)
+    blocks = cluster_connect_blocks(*graph, args.nodes, edges_per_block=args.edges_per_block)
+    claim(args.folder, blocks, *graph)
     ray.init(args.address, num_cpus=args.workers, log_to_driver=False, include_dashboard=False)
-    blocks = cluster_connect_blocks(*draw(args.nodes), args.nodes,
-                                    edges_per_block=args.edges_per_block)  # fmt: skip
     done = connect_all(blocks, args.folder.resolve())
     num_edges = sum(track(done, "blocks", total=len(blocks)))
     print(f"{len(blocks)} blocks, {num_edges:,} edges in {args.folder}")

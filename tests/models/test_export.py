@@ -1,9 +1,13 @@
 """A trained network leaves Python's hands by ``torch.export``."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
 
+from lcpool import LCPooling
 from lcpool.data import GraphBatch, builtin
 from lcpool.models import Architecture, Backbone
 from lcpool.ops.graph import Graph
@@ -29,13 +33,19 @@ def tensors(*index):
 
 @pytest.mark.parametrize(
     ("pool", "conv", "strict"),
-    [("lcpool", "gcn", False), ("lcpool*", "graphconv", True), ("asapool", "gcn", False)],
+    [
+        ("lcpool", "gcn", False),
+        ("lcpool*", "graphconv", True),
+        ("asapool", "gcn", False),
+        ("diffpool", "gcn", False),
+        ("mincutpool", "gcn", True),
+    ],
 )
 def test_an_exported_backbone_scores_other_graphs_as_before(pool, conv, strict):
     torch.manual_seed(0)
     architecture = Architecture(hidden=8, pool=pool, conv=conv, poolings=2)
     model = Classifier(Backbone.of(GRAPHS, architecture)).eval()
-    nodes, edges = torch.export.Dim("nodes"), torch.export.Dim("edges")
+    nodes, edges = torch.export.Dim("nodes"), torch.export.Dim("edges", min=3)
     shapes = ({0: nodes}, {1: edges}, {0: nodes})
     with torch.no_grad():
         program = torch.export.export(
@@ -47,3 +57,34 @@ def test_an_exported_backbone_scores_other_graphs_as_before(pool, conv, strict):
         x, edge_index, batch = tensors(4, 5)
         with pytest.raises(ValueError, match="'edge_index' spans"):
             program.module()(x, edge_index + 1, batch)
+
+
+class Net(nn.Module):
+    """A layer in a module of one's own."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.pool = LCPooling(channels)
+
+    def forward(self, x, edge_index, batch):
+        return self.pool(x, edge_index, batch=batch).x
+
+
+LOADED = """
+import sys
+import torch
+import lcpool.pool
+given = torch.load(sys.argv[2])
+torch.save(torch.export.load(sys.argv[1]).module()(*given), sys.argv[2])
+"""
+
+
+def test_a_program_runs_where_the_layers_are_imported(tmp_path):
+    given = tensors(0, 1, 2, 3)
+    net, program, file = Net(given[0].size(1)), tmp_path / "net.pt2", tmp_path / "given.pt"
+    nodes, edges = torch.export.Dim("nodes"), torch.export.Dim("edges", min=3)
+    shapes = ({0: nodes}, {1: edges}, {0: nodes})
+    torch.export.save(torch.export.export(net, given, dynamic_shapes=shapes), program)
+    torch.save(tensors(4, 5), file)
+    subprocess.run([sys.executable, "-c", LOADED, program, file], check=True, timeout=300)
+    assert torch.equal(torch.load(file), net(*tensors(4, 5)))

@@ -256,6 +256,10 @@ def test_blocks_on_ray(tmp_path):
     blocks = cluster_connect_blocks(*random_graph(600), edges_per_block=10_000)
     expected = [edges.int().tolist() for edges in blocks]
     expected[1] = [[], []]
-    assert [np.load(file).tolist() for file in sorted(tmp_path.iterdir())] == expected
+    assert [np.load(file).tolist() for file in sorted(tmp_path.glob("*.npy"))] == expected
     num_edges = sum(len(row) for row, _ in expected)
     assert f"{len(expected)} blocks, {num_edges:,} edges" in done.stdout
+    other = [sys.executable, script, "--nodes=500", f"--folder={tmp_path}"]
+    refused = subprocess.run(other, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "another graph" in refused.stderr

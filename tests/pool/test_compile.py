@@ -52,6 +52,27 @@ def test_compiles_once_for_graphs_of_all_sizes(name, given):
         torch.testing.assert_close(ours, eager, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # which torch looks at itself
+@pytest.mark.parametrize(("name", "given"), [("lcpool", "batch"), ("asap", "one graph")])
+def test_compiles_as_people_call_it(name, given):
+    """By ``torch.compile(pool)``: graphs may break, but nothing else does."""
+    pool = make(name)
+    with torch._dynamo.config.patch(error_on_recompile=False):
+        fast = torch.compile(pool, backend="aot_eager")
+        for seed, sizes in enumerate([(7, 5, 9), (12, 3)]):
+            arguments, options = graphs(seed, sizes, given)
+            ours, eager = (results(p, arguments, options) for p in (fast, pool))
+            torch.testing.assert_close(ours, eager, rtol=1e-12, atol=1e-12)
+
+
+def test_compiles_for_one_size():
+    pool = make("lcpool")
+    arguments, options = graphs(0, (7, 5, 9), "one graph")
+    fast = torch.compile(pool, fullgraph=True, dynamic=False, backend="aot_eager")
+    ours, eager = (results(p, arguments, options) for p in (fast, pool))
+    torch.testing.assert_close(ours, eager, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("backend", ["torch"], indirect=True)
 def test_compiles_without_kernels(backend):
     pool = make("lcpool")

@@ -36,7 +36,9 @@ class Sizes:
     @classmethod
     def of_one(cls, total: int, device: torch.device) -> Sizes:
         """All nodes as one graph."""
-        return cls.of(torch.tensor([total], device="cpu"), device, total)
+        # Not a constant: what is computed from one while a call is traced would be one, too.
+        counts = torch.full((1,), total, dtype=torch.int64, device="cpu")
+        return cls.of(counts, device, total)
 
     @classmethod
     def by_graph(cls, batch: Tensor, batch_size: int) -> Sizes:

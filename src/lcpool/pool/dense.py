@@ -98,7 +98,7 @@ class DenseAssignmentPooling(nn.Module):
         A = S.reduce(neighbour_sum(S.value, graph, weight))
         losses = self._losses(graph, weight, S, A)
         has_nodes = graph.node_counts() > 0
-        total = sum((self.loss_weights[k] * v for k, v in losses.items()), A.new_zeros(len(A)))
+        total = sum((self.loss_weights[k] * v for k, v in losses.items()), A.new_zeros(A.size(0)))
         mean = partial(_mean_where, has_nodes)
         edges, batch = complete_edges(graph.batch_size, self.num_clusters, A.device)
         counts = torch.full((graph.batch_size,), self.num_clusters)
