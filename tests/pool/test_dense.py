@@ -148,6 +148,13 @@ def peak_bytes(trace):
     return peak
 
 
+def test_far_too_many_graphs_are_refused():
+    """As where the numbers in ``batch`` are not those of graphs: each would have k² edges."""
+    batch = torch.tensor([0, 10**8])
+    with pytest.raises(ValueError, match=r"100,000,001 graphs of 4 clusters"):
+        DiffPooling(3, 4)(torch.randn(2, 3), torch.tensor([[0], [0]]), batch=batch)
+
+
 def test_options_equal_pyg():
     torch.manual_seed(0)
     x, edges = torch.randn(5, 8, dtype=torch.float64), torch.tensor([[0, 1, 2, 4], [1, 2, 3, 0]])

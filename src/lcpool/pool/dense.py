@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from lcpool.nn.conv import convolve
+from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.dense import Chunks, DenseAssignment, neighbour_sum
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, check_channels, edge_weight
+from lcpool.ops.operator import is_traced
 from lcpool.ops.precision import wide
 from lcpool.ops.sizes import Sizes
 from lcpool.pool.output import Pooled
@@ -93,6 +95,8 @@ class DenseAssignmentPooling(nn.Module):
     def pool(self, graph: Graph) -> Pooled:
         """:meth:`forward` on checked input."""
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
+        if not is_traced():
+            check_complete(graph.batch_size, self.num_clusters)
         S = DenseAssignment(self.logits(graph, weight).softmax(dim=-1), Chunks.of(graph))
         X = S.reduce(graph.x)
         A = S.reduce(neighbour_sum(S.value, graph, weight))
@@ -115,6 +119,16 @@ class DenseAssignmentPooling(nn.Module):
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.assign}, {self.num_clusters})"
+
+
+def check_complete(batch_size: int, k: int) -> None:
+    """Raise where ``batch_size`` complete graphs of k nodes are taken for a mistake."""
+    if batch_size * k**2 > MAX_EDGES:
+        raise ValueError(
+            f"{batch_size:,} graphs of {k:,} clusters, all connected, would have "
+            f"{batch_size * k**2:,} edges: are these as many graphs as there are? They are "
+            f"counted from 0 to the largest in 'batch'; if they are, take fewer at a time."
+        )
 
 
 def complete_edges(batch_size: int, k: int, device: torch.device) -> tuple[Edges, Tensor]:
