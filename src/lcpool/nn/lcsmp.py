@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -88,16 +90,19 @@ class LCSMP(Score):
         if x.size(-1) != self.in_channels or x.dtype != self.lin_d.weight.dtype:
             check_channels(self, x)
 
-    def _layers(self) -> tuple[nn.Module, ...]:
-        return self.lin_d, self.bias_d, self.lin_fd, self.lin_x, self.lin_s
+    def _layers(self) -> list[Any]:
+        # By name, past nn.Module.__getattr__, which a GPU would wait for.
+        return [self._modules[name] for name in ("lin_d", "bias_d", "lin_fd", "lin_x", "lin_s")]
 
     def _plain_parameters(self) -> list[Tensor] | None:
         """All parameters, if the layers do no more with them than their kind does."""
-        if not all(map(is_plain, self._layers())):
+        layers = self._layers()
+        if not all(map(is_plain, layers)):
             return None
+        d, b, fd, x, s = (layer._parameters for layer in layers)
         return [
-            self.lin_d.weight, self.bias_d.bias, self.lin_fd.weight, self.lin_fd.bias,
-            self.lin_x.weight, self.lin_x.bias, self.lin_s.weight, self.lin_s.bias,
+            d["weight"], b["bias"], fd["weight"], fd["bias"],
+            x["weight"], x["bias"], s["weight"], s["bias"],
         ]  # fmt: skip
 
     def gate(self, rank: Tensor, graph: Graph) -> Tensor:

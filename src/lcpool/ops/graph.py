@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -144,7 +143,8 @@ def surveyed(
         raise ValueError(out_of_range("batch", batch, batch_size, "graph"))
     if found.graph_ptr is not None and batch_size in (None, last + 1):
         on_host, ptr = found.graph_ptr
-        counts = torch.from_numpy(np.diff(on_host.numpy()))
+        begins = on_host.numpy()
+        counts = torch.from_numpy(begins[1:] - begins[:-1])  # sooner than np.diff
         return edges, Sizes(counts, ptr, num_nodes), last + 1
     batch_size = last + 1 if batch_size is None else batch_size
     return edges, Sizes.by_graph(batch, batch_size) if found.by_graph else None, batch_size
@@ -194,14 +194,24 @@ def check_channels(layer: Any, x: Tensor) -> None:
         return
     if x.size(-1) != width:
         raise ValueError(f"{layer} takes features of width {width}, but got {x.size(-1)}.")
-    # layer.parameters() would walk through all of them.
-    held = (part._parameters for part in layer.modules())
-    parameter = next((p for own in held for p in own.values() if p is not None), x)
-    if parameter.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
+    parameter = first_parameter(layer)
+    if parameter is None or parameter.dtype == x.dtype:
+        return
+    if not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
             f"{layer} has parameters of {parameter.dtype}, but 'x' is {x.dtype}: convert one of "
             f"them with .to({parameter.dtype}) or .to({x.dtype})."
         )
+
+
+def first_parameter(layer: Any) -> Tensor | None:
+    """Some parameter of a layer: ``layer.parameters()`` takes many times as long to begin."""
+    for parameter in layer._parameters.values():
+        if parameter is not None:
+            found: Tensor = parameter
+            return found
+    parts = (first_parameter(part) for part in layer._modules.values() if part is not None)
+    return next((parameter for parameter in parts if parameter is not None), None)
 
 
 def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:
