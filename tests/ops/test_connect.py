@@ -229,6 +229,12 @@ def test_bad_input_is_named(edges, perm, error, words):
         cluster_connect(torch.tensor(edges), torch.tensor(perm), 3)
 
 
+@pytest.mark.parametrize("num_nodes", [None, 3.0, torch.tensor(3)])
+def test_a_number_of_nodes_is_an_int(num_nodes):
+    with pytest.raises(TypeError, match="'num_nodes' must be an int, not"):
+        cluster_connect(torch.tensor([[0], [1]]), torch.tensor([0]), num_nodes)
+
+
 def test_more_than_kernels_can_number():
     """2³¹ edges that take no memory: they are counted before anything is read."""
     node = torch.zeros(1, dtype=torch.long)

@@ -1,4 +1,4 @@
-"""Kernels for several runs against torch's own layers run by run, by Triton's interpreter."""
+"""Kernels for several runs against torch's own layers run by run: on a GPU, else interpreted."""
 
 import pytest
 import torch
@@ -7,18 +7,17 @@ import torch.nn.functional as F
 from lcpool.train.rows import Rows, Running
 
 pytest.importorskip("triton")
-if torch.cuda.is_available():
-    pytest.skip("tests/test_cuda.py runs the kernels themselves", allow_module_level=True)
 
 from lcpool.train.gpu import TritonBatchNorm, TritonBias, TritonLinear
 
-ROWS = Rows([70, 3, 300], torch.device("cpu"))
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+ROWS = Rows([70, 3, 300], DEVICE)
 KINDS = [(torch.float64, 1e-9), (torch.float32, 1e-4)]
 
 
 def leaves(dtype, *shapes):
     torch.manual_seed(0)
-    values = [torch.randn(shape, dtype=dtype) + 0.5 for shape in shapes]
+    values = [torch.randn(shape, dtype=dtype, device=DEVICE) + 0.5 for shape in shapes]
     return [[v.clone().requires_grad_() for v in values] for _ in range(2)]
 
 
@@ -37,7 +36,8 @@ def same(out, expected, ours, plain, tolerance):
 def test_normalisation_of_runs_equals_batch_norm_of_each(dtype, tolerance, relu):
     shape = (3, 20)
     ours, plain = leaves(dtype, (373, 20), shape, shape)
-    running = [[torch.zeros(shape, dtype=dtype), torch.ones(shape, dtype=dtype)] for _ in range(2)]
+    zeros = torch.zeros(shape, dtype=dtype, device=DEVICE)
+    running = [[zeros.clone(), zeros + 1] for _ in range(2)]
     out = TritonBatchNorm.apply(*ours, Running(*running[0], 0.1, 1e-5), ROWS, relu)
     x, w, b = plain
     parts = zip(x.split(ROWS.counts), *running[1], w, b, strict=True)

@@ -11,6 +11,7 @@ and gives what was checked, so that whatever is computed from it comes after the
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -104,12 +105,19 @@ def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool =
 
 
 def check_count(name: str, count: int) -> None:
-    """Raise where there is more of something than kernels can number."""
+    """Raise where there is more of something than kernels can number, or no number of it."""
+    check_number(name, count)
     if not 0 <= count <= MAX_COUNT:
         raise ValueError(
             f"'{name}' counts {count:,}, but kernels count from 0 to 2³¹ − 1: cut the graph into "
             f"parts that are connected one by one."
         )
+
+
+def check_number(name: str, count: Any) -> None:
+    """Raise a ``TypeError`` unless ``count`` is an integer."""
+    if not isinstance(count, (Integral, torch.SymInt)):
+        raise TypeError(f"'{name}' must be an int, not {type(count).__name__}.")
 
 
 def check_max_edges(max_edges: int, count: int) -> None:

@@ -13,6 +13,7 @@ from lcpool.ops.checks import (
     check_device,
     check_edges,
     check_index,
+    check_number,
     check_range,
     count_graphs,
     out_of_range,
@@ -152,6 +153,8 @@ def surveyed(
 
 def check_batch(batch: Any, batch_size: int | None, x: Tensor) -> tuple[Tensor | None, int | None]:
     """``batch`` as an int64 tensor with an entry a node; without one there is one graph."""
+    if batch_size is not None:
+        check_number("batch_size", batch_size)
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"'batch_size' must be at least 1, not {batch_size}.")
     if batch is None:

@@ -8,12 +8,12 @@ call goes to the kernel itself. The way through torch's dispatcher and back take
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+disable: Any = torch.compiler.disable
 LIBRARY: Any = torch.library.Library("lcpool", "DEF")  # type: ignore[no-untyped-call]
 
 
@@ -29,30 +29,17 @@ def operator(schema: str, cls: Any) -> Callable[..., Any]:
     """
     name = LIBRARY.define(schema)
     known, direct = getattr(torch.ops.lcpool, name).default, cls.forward
-    LIBRARY.impl(name, _unseen(cls.forward), "CompositeExplicitAutograd")
+    # Where a graph breaks at an operator, torch.compile would follow the call into the kernel and
+    # compile what it finds there, operators in place of kernels.
+    LIBRARY.impl(name, disable(cls.forward), "CompositeExplicitAutograd")
     torch.library.register_fake(f"lcpool::{name}", cls.fake, lib=LIBRARY)
     if hasattr(cls, "backward"):
         direct = _with_gradient(cls, cls.forward, getattr(cls, "results", None))
         traced = _with_gradient(cls, _below_autograd(known))
-        LIBRARY.impl(name, _unseen(lambda *args: traced(*args)), "Autograd")
+        LIBRARY.impl(name, disable(lambda *args: traced(*args)), "Autograd")
 
     def call(*args: Any) -> Any:
         return known(*args) if is_traced() else direct(*args)
-
-    return call
-
-
-def _unseen(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """``kernel``, into which ``torch.compile`` does not look.
-
-    Where a graph breaks at an operator, it would follow the call into the kernel and compile what
-    it finds there, operators in place of kernels.
-    """
-
-    def call(*args: Any) -> Any:
-        # Whoever compiles has loaded it; a program that was exported need not.
-        dynamo: Any = sys.modules.get("torch._dynamo")
-        return (kernel if dynamo is None else dynamo.disable(kernel))(*args)
 
     return call
 

@@ -110,33 +110,29 @@ class StackedBatchNorm(Stacked):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise every row as its run does."""
-        kernels = gpu_kernels(x) if self.training else None
-        if kernels is None:
-            normal = self._normal(x)
-            return normal.relu() if self.relu else normal
-        self.num_batches_tracked.add_(1)
-        given = (x, self.weight, self.bias, self._running(), self.rows, self.relu)
-        out: Tensor = kernels.TritonBatchNorm.apply(*given)
-        return out
-
-    def _running(self) -> Running:
-        return Running(self.running_mean, self.running_var, self.momentum, self.eps)
-
-    def _normal(self, x: Tensor) -> Tensor:
-        rows = self.rows
-        if self.training:
-            self.num_batches_tracked.add_(1)
-        if not self.training and not rows.banded:
-            running = (self.running_mean, self.running_var)
-            of_run = zip(rows.parts(x), *running, self.weight, self.bias, strict=True)
-            return torch.cat([F.batch_norm(*values, eps=self.eps) for values in of_run])
         if not self.training:
+            return self._finished(self._by_running(x))
+        self.num_batches_tracked.add_(1)
+        running = Running(self.running_mean, self.running_var, self.momentum, self.eps)
+        given, kernels = (x, self.weight, self.bias, running, self.rows), gpu_kernels(x)
+        if kernels is not None:
+            out: Tensor = kernels.TritonBatchNorm.apply(*given, self.relu)
+            return out
+        norm: Any = BandedBatchNorm if self.rows.banded else RunwiseBatchNorm
+        return self._finished(norm.apply(*given))
+
+    def _by_running(self, x: Tensor) -> Tensor:
+        rows = self.rows
+        if rows.banded:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
             return x * per_row(scale, rows) + per_row(shift, rows)
-        norm: Any = BandedBatchNorm if rows.banded else RunwiseBatchNorm
-        normal: Tensor = norm.apply(x, self.weight, self.bias, self._running(), rows)
-        return normal
+        running = (self.running_mean, self.running_var)
+        of_run = zip(rows.parts(x), *running, self.weight, self.bias, strict=True)
+        return torch.cat([F.batch_norm(*values, eps=self.eps) for values in of_run])
+
+    def _finished(self, normal: Tensor) -> Tensor:
+        return normal.relu() if self.relu else normal
 
 
 class StackedLayerNorm(Stacked):

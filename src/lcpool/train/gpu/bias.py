@@ -22,9 +22,7 @@ SUMMED, FEW, WARPS = 256, 16, 8
 
 
 @kernel
-def add_bias(
-    x, bias, out, table, runs, channels, ROWS: tl.constexpr, CHANNELS: tl.constexpr
-):  # fmt: skip
+def add_bias(x, bias, out, table, runs, channels, ROWS: tl.constexpr, CHANNELS: tl.constexpr):
     """Y = x + b for some rows and channels of a run."""
     run = tl.program_id(1)
     count, first = tl.load(table + run), tl.load(table + runs + run)
@@ -38,9 +36,7 @@ def add_bias(
 
 
 @kernel
-def sum_rows(
-    grad, sums, table, runs, channels, ROWS: tl.constexpr, CHANNELS: tl.constexpr
-):  # fmt: skip
+def sum_rows(grad, sums, table, runs, channels, ROWS: tl.constexpr, CHANNELS: tl.constexpr):
     """Σ g over the rows of a run, in order."""
     run = tl.program_id(0)
     count, first = tl.load(table + run), tl.load(table + runs + run)

@@ -2,8 +2,7 @@
 
 A program multiplies a block of one run's rows with that run's weights, where the rows stand: no
 bands, no padding, no copies. Sums are made in the order of the rows. In x Wᵀ
-tensor cores multiply numbers of 32 bits in three parts, each product to 21 bits or better; the sums
-are as exact as without them.
+tensor cores multiply numbers of 32 bits in three parts, each product to about 21 bits.
 """
 
 from __future__ import annotations
