@@ -3,17 +3,21 @@
 import io
 import re
 import signal
+from collections import Counter
 
 import pytest
 from rich.console import Console
 from sweep.sweeping import GRAPHS, Silent, figures, small_jobs, sweep
 
+from lcpool.data import builtin
+from lcpool.models import BACKBONES
 from lcpool.sweep import view
 from lcpool.sweep.claims import Owner
 from lcpool.sweep.events import Begun, Progress
 from lcpool.sweep.folder import work_folder
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
 from lcpool.sweep.jobs import FIRST_SILENCE, LEAST_SILENCE, AtWork
+from lcpool.sweep.order import mixed
 from lcpool.sweep.results import Results
 from lcpool.sweep.store import Store
 from lcpool.sweep.view import LineView, board, clock
@@ -62,6 +66,28 @@ def test_the_longest_first(tmp_path):
     sweep(tmp_path / "a.sqlite", small_jobs(["nopool", "asapool", "topkpool"]), view=watch)
     order = list(dict.fromkeys(w for w in watch.said if ":" not in w))
     assert order == ["asapool", "topkpool", "nopool"]
+
+
+def test_datasets_side_by_side_each_the_longest_first():
+    """Workers in proportion to what is left: of 14 workers 8, 4 and 2."""
+    names = {"large": 400.0, "middle": 200.0, "small": 100.0}
+    datasets = [Dataset.of(builtin(num_graphs=30 + i), name=n) for i, n in enumerate(names)]
+    pools = ["nopool", "topkpool", "sagpool", "asapool", "lcpool"]
+    jobs = make_jobs([Grid.of(datasets=datasets, pools=pools, backbones=list(BACKBONES))])
+    rank = {pool: 1 + i / 10 for i, pool in enumerate(pools)}
+
+    def seconds(job):
+        dataset, _, _, pool = job.cells[0].names
+        return names[dataset] * rank[pool]
+
+    at_work = [AtWork(job, seconds(job)) for job in mixed(jobs, [], seconds)[:14]]
+    shares = Counter(work.job.cells[0].names[0] for work in at_work)
+    assert shares == {"large": 8, "middle": 4, "small": 2}
+    left = [job for job in jobs if job not in {work.job for work in at_work}]
+    assert mixed(left, at_work[1:], seconds)[0].cells[0].names[0] == "large"
+    for name in names:
+        order = [seconds(job) for job in mixed(jobs, [], seconds) if job.cells[0].names[0] == name]
+        assert order == sorted(order, reverse=True)
 
 
 class Shown(Silent):

@@ -15,6 +15,7 @@ from lcpool.sweep.events import Ended, Failed, Finished, Noted, Planned, Stopped
 from lcpool.sweep.folder import checkpoints, clean_up, forget
 from lcpool.sweep.grid import Cell, Job
 from lcpool.sweep.jobs import AtWork, Outcome, counted
+from lcpool.sweep.order import mixed
 from lcpool.sweep.store import Store
 from lcpool.train.checkpoint import interrupt_later
 
@@ -105,11 +106,12 @@ class Sweep:
         return [job for job in self.waiting if not self.blame.set_aside(job)]
 
     def _fill(self, owner: Owner) -> None:
-        """Give work to whoever is free, the longest first and what has failed last."""
+        """Give work to whoever is free, what has failed last."""
         full = len(self.at_work) >= self.engine.slots
         if full or self.stopping or time.monotonic() < self.blocked_until:
             return
-        self.waiting.sort(key=lambda job: (self.blame.failures[job], -self._seconds(job)))
+        self.waiting = mixed(self.waiting, self.at_work.values(), self._seconds)
+        self.waiting.sort(key=lambda job: self.blame.failures[job])
         for job in list(self.waiting):
             if len(self.at_work) >= self.engine.slots:
                 return
