@@ -1,8 +1,9 @@
 """Linear layers of several runs in one kernel each way.
 
 A program multiplies a block of one run's rows with that run's weights, where the rows stand: no
-bands, no padding, no copies. Sums are made in the order of the rows. In x Wᵀ
-tensor cores multiply numbers of 32 bits in three parts, each product to about 21 bits.
+bands, no padding, no copies. Tensor cores multiply numbers of 32 bits in parts: of tf32 in x Wᵀ,
+each product to about 21 bits, of bfloat16 in the gradient of W, to about 24. Sums over rows are
+made in their order, some thousand at a time, and these sums are added.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from lcpool.ops.gpu.launch import cdiv, kernel
 from lcpool.train.rows import Rows
 
 ROWS, OUTPUTS, INPUTS = 128, 64, 32
-# The gradient of weights is summed over rows, so many at a time.
-SUMMED = 64
+# The gradient of weights is summed over rows: a program takes so many, some at a time, for a square
+# of the weights, of so many each way.
+PART, SUMMED, SQUARE = 2048, 64, 64
 
 
 @kernel
@@ -57,34 +59,26 @@ def multiply(
 @kernel
 def weight_gradient(
     grad, x, grad_weight, grad_bias, table, runs, inputs, outputs,
-    ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
+    PART: tl.constexpr, ROWS: tl.constexpr, SQUARE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """DW = gᵀ x and db = Σ g over the rows of a run."""
-    run = tl.program_id(0)
+    """DW = gᵀ x and db = Σ g over a part of the rows of a run."""
+    run, part = tl.program_id(0) % runs, tl.program_id(0) // runs
     count, first = tl.load(table + run), tl.load(table + runs + run)
-    o = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
-    i = tl.program_id(2) * INPUTS + tl.arange(0, INPUTS)
-    total = tl.zeros((OUTPUTS, INPUTS), x.dtype.element_ty)
-    sums = tl.zeros((OUTPUTS, ROWS), x.dtype.element_ty)
-    for start in range(0, count, ROWS):
+    o = tl.program_id(1) * SQUARE + tl.arange(0, SQUARE)
+    i = tl.program_id(2) * SQUARE + tl.arange(0, SQUARE)
+    total = tl.zeros((SQUARE, SQUARE), x.dtype.element_ty)
+    sums = tl.zeros((SQUARE,), x.dtype.element_ty)
+    for start in range(part * PART, tl.minimum(count, (part + 1) * PART), ROWS):
         row = start + tl.arange(0, ROWS)
-        at = first + row
-        grads = tl.load(
-            grad + at[None, :] * outputs + o[:, None],
-            (row < count)[None, :] & (o < outputs)[:, None],
-            0.0,
-        )
-        rows = tl.load(
-            x + at[:, None] * inputs + i[None, :],
-            (row < count)[:, None] & (i < inputs)[None, :],
-            0.0,
-        )
-        total = tl.dot(grads, rows, total, input_precision="ieee")
-        sums += grads
-    at = run * inputs * outputs + o[:, None] * inputs + i[None, :]
+        at, inside = (first + row)[:, None], (row < count)[:, None]
+        grads = tl.load(grad + at * outputs + o[None, :], inside & (o < outputs)[None, :], 0.0)
+        rows = tl.load(x + at * inputs + i[None, :], inside & (i < inputs)[None, :], 0.0)
+        total = tl.dot(tl.trans(grads), rows, total, input_precision=PRECISION)
+        sums += tl.sum(grads, 0)
+    at = tl.program_id(0) * inputs * outputs + o[:, None] * inputs + i[None, :]
     tl.store(grad_weight + at, total, (o < outputs)[:, None] & (i < inputs)[None, :])
     if tl.program_id(2) == 0:
-        tl.store(grad_bias + run * outputs + o, tl.sum(sums, 1), o < outputs)
+        tl.store(grad_bias + tl.program_id(0) * outputs + o, sums, o < outputs)
 
 
 class TritonLinear(torch.autograd.Function):
@@ -103,16 +97,10 @@ class TritonLinear(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
         """One kernel for x, one for W and b."""
         (x, weight), rows, grad = ctx.saved_tensors, ctx.rows, grad.contiguous()
-        runs, outputs, inputs = weight.shape
         grad_x = None
         if ctx.needs_input_grad[0]:
-            grad_x = product(grad, weight, None, rows, inputs, (1, inputs))
-        grad_weight, grad_bias = torch.empty_like(weight), weight.new_empty(runs, outputs)
-        blocks = runs, cdiv(outputs, INPUTS), cdiv(inputs, INPUTS)
-        weight_gradient[blocks](
-            grad, x, grad_weight, grad_bias, rows.table, runs, inputs, outputs,
-            SUMMED, INPUTS, INPUTS,
-        )  # fmt: skip
+            grad_x = product(grad, weight, None, rows, weight.size(2), (1, weight.size(2)))
+        grad_weight, grad_bias = summed_products(grad, x, rows)
         return grad_x, grad_weight, grad_bias if ctx.needs_input_grad[2] else None, None
 
 
@@ -130,14 +118,26 @@ def product(
     multiply[blocks](
         x, weight, x if bias is None else bias, out, rows.table, len(rows.counts),
         x.size(1), outputs, *strides, bias is not None, ROWS, OUTPUTS, INPUTS,
-        precision(x.dtype, x.device),
+        precision("tf32x3", x.dtype, x.device),
     )  # fmt: skip
     return out
 
 
+def summed_products(grad: Tensor, x: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+    """gᵀ x and Σ g over the rows of each run."""
+    runs, outputs, inputs = len(rows.counts), grad.size(1), x.size(1)
+    parts = max(1, cdiv(rows.longest, PART))
+    products, sums = x.new_empty(parts, runs, outputs, inputs), x.new_empty(parts, runs, outputs)
+    weight_gradient[parts * runs, cdiv(outputs, SQUARE), cdiv(inputs, SQUARE)](
+        grad, x, products, sums, rows.table, runs, inputs, outputs,
+        PART, SUMMED, SQUARE, precision("bf16x6", x.dtype, x.device), num_warps=4, num_stages=2,
+    )  # fmt: skip
+    return (products[0], sums[0]) if parts == 1 else (products.sum(0), sums.sum(0))
+
+
 @cache
-def precision(dtype: torch.dtype, device: torch.device) -> str:
-    """How numbers are multiplied: by tensor cores, where there are some for them."""
+def precision(parts: str, dtype: torch.dtype, device: torch.device) -> str:
+    """How numbers are multiplied: in parts by tensor cores, where there are some for them."""
     nvidia = device.type == "cuda" and torch.version.hip is None
     cores = nvidia and torch.cuda.get_device_capability(device) >= (8, 0)
-    return "tf32x3" if cores and dtype == torch.float32 else "ieee"
+    return parts if cores and dtype == torch.float32 else "ieee"
