@@ -117,10 +117,10 @@ def test_the_paper(bench: Callable, monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, 100, 1000, ""))
     done = bench("--paper", "--dry-run")
-    assert "192 jobs, 1920 trainings, 1920 missing" in done.stdout
-    assert "split shared, runs 10" in done.stdout
+    assert "96 jobs, 1920 trainings, 1920 missing" in done.stdout
+    assert "backbone hierarchical+plain, split shared, runs 20" in done.stdout
     done = bench("--paper", "--dry-run", "--split", "both", "--runs", 2, "--pools", "lcpool-star")
-    assert "24 jobs, 96 trainings, 96 missing" in done.stdout
+    assert "12 jobs, 96 trainings, 96 missing" in done.stdout
 
 
 def test_merge(bench: Callable):
@@ -185,13 +185,15 @@ def test_what_all_jobs_share_is_said_once(bench: Callable, monkeypatch: pytest.M
     """By names that a file of grids understands, and in 80 columns without a broken word."""
     monkeypatch.setenv("COLUMNS", "80")
     Path("grid.toml").write_text(
-        "pools = ['lcpool', 'mincutpool']\nbackbones = ['hierarchical', 'plain']\nhidden = 8\n"
-        "epochs = 2\n[[grid]]\nratio = 0.25\nself_loops = false\n[[grid]]\n"
+        "pools = ['lcpool', 'mincutpool']\nbackbones = 'plain'\nconvs = ['gcn', 'graphconv']\n"
+        "hidden = 8\nepochs = 2\n[[grid]]\nratio = 0.25\nself_loops = false\n[[grid]]\n"
     )
     first, *rows = bench("--file", "grid.toml", "--dry-run").stdout.splitlines()
-    assert first.rstrip() == ("dataset builtin, conv gcn, split fresh, runs 10, hidden=8, epochs=2")
-    row = next(row.split() for row in rows if "mincutpool" in row and "plain" in row)
-    assert row == ["plain", "mincutpool", "ratio=0.25,", "self_loops=False", "10"]
+    assert first.rstrip() == (
+        "dataset builtin, backbone plain, split fresh, runs 10, hidden=8, epochs=2"
+    )
+    row = next(row.split() for row in rows if "mincutpool" in row and "graphconv" in row)
+    assert row == ["graphconv", "mincutpool", "ratio=0.25,", "self_loops=False", "10"]
 
 
 def test_a_time_limit_counts_from_the_start_and_leaves_time_to_end(

@@ -13,7 +13,7 @@ from lcpool.sweep.grid import Dataset, Grid, make_jobs, read_config, read_grids
 def test_the_paper_is_1920_trainings(monkeypatch):
     monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, 100, 1000, ""))
     jobs = make_jobs([Grid.of(**Grid.paper())])
-    assert len(jobs) == 6 * 2 * 2 * 8
+    assert len(jobs) == 6 * 2 * 8
     assert sum(len(job.wanted) for job in jobs) == 1920
     assert len({cell.id for job in jobs for cell in job.cells}) == 192
 
@@ -24,6 +24,12 @@ def test_both_splits_of_a_cell_are_one_job():
         ("shared", 0), ("shared", 1), ("shared", 2), ("fresh", 0), ("fresh", 1), ("fresh", 2),
     ]  # fmt: skip
     assert str(job) == "builtin hierarchical gcn nopool shared+fresh"
+
+
+def test_both_backbones_are_one_job():
+    (job,) = small_jobs(["nopool"], backbones=["hierarchical", "plain"], splits=["shared", "fresh"])
+    assert len({cell.id for cell in job.cells}) == 4
+    assert str(job) == "builtin hierarchical+plain gcn nopool shared+fresh"
 
 
 def test_a_cell_is_known_by_configuration_and_data_not_by_runs():

@@ -10,7 +10,7 @@ from rich.console import Console
 from sweep.sweeping import GRAPHS, Silent, figures, small_jobs, sweep
 
 from lcpool.data import builtin
-from lcpool.models import BACKBONES
+from lcpool.models import CONVS
 from lcpool.sweep import view
 from lcpool.sweep.claims import Owner
 from lcpool.sweep.events import Begun, Progress
@@ -73,7 +73,7 @@ def test_datasets_side_by_side_each_the_longest_first():
     names = {"large": 400.0, "middle": 200.0, "small": 100.0}
     datasets = [Dataset.of(builtin(num_graphs=30 + i), name=n) for i, n in enumerate(names)]
     pools = ["nopool", "topkpool", "sagpool", "asapool", "lcpool"]
-    jobs = make_jobs([Grid.of(datasets=datasets, pools=pools, backbones=list(BACKBONES))])
+    jobs = make_jobs([Grid.of(datasets=datasets, pools=pools, convs=list(CONVS))])
     rank = {pool: 1 + i / 10 for i, pool in enumerate(pools)}
 
     def seconds(job):

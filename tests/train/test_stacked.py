@@ -78,7 +78,7 @@ def same_state(stack, of_stack, model, optimizer, run):
     """Let the next step begin where the stack is. Adam divides by the size of gradients, so that
     where these are zero but for rounding, rounding would grow from step to step."""
     tensors = stack.tensors()
-    model.load_state_dict({name: value[run] for name, value in tensors.items()})
+    model.load_state_dict({name: tensors[name][run] for name in model.state_dict()})
     for name, parameter in model.named_parameters():
         for key, value in of_stack.state[tensors[name]].items():
             optimizer.state[parameter][key] = value[run].clone() if value.dim() else value.clone()
@@ -106,6 +106,25 @@ def test_steps_of_a_stack_are_the_steps_of_its_runs(pool, conv, backbone):
 )
 def test_options_stack_too(options):
     train_side_by_side(networks(**options), steps=2)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("poolings", [1, 2])
+def test_both_backbones_stack(poolings):
+    """Runs with different backbones as one, also when some leave and come back."""
+    plain, nested = (networks(backbone=b, poolings=poolings) for b in ("plain", "hierarchical"))
+    models = [nested[0], plain[1], nested[2]]
+    stack = train_side_by_side(models, steps=3)
+    whole = {name: value.detach().clone() for name, value in stack.tensors().items()}
+    optimizer = torch.optim.Adam(stack.model.parameters())
+    batch = GRAPHS.batch(torch.arange(12))
+    expected = stack(batch, RUNS).logits
+    run_losses(stack(batch, RUNS), batch, RUNS).sum().backward()
+    optimizer.step()
+    stack.keep(torch.tensor([1]), optimizer)
+    assert stack(GRAPHS.batch(torch.arange(4)), 1).logits.shape == (4, GRAPHS.num_classes)
+    stack.restore(whole)
+    torch.testing.assert_close(stack(batch, RUNS).logits, expected, **EXACT)
 
 
 @pytest.mark.usefixtures("way")

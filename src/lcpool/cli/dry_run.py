@@ -18,7 +18,7 @@ from lcpool.sweep.store import Store
 def print_jobs(jobs: list[Job], store: Path) -> None:
     """What all jobs have in common, and a row for each: what it trains, what is missing of it."""
     left = _missing(jobs, store)
-    names = zip(*(job.cells[0].names for job in jobs), strict=True)
+    names = zip(*(job.names for job in jobs), strict=True)
     columns = dict(zip(("dataset", "backbone", "conv", "pool"), names, strict=True))
     columns["settings"] = tuple(job.label for job in jobs)
     columns["split"] = tuple(job.split for job in jobs)

@@ -107,6 +107,7 @@ class Backbone(nn.Module):
             clusters = pooled_clusters(a.options.ratio, clusters)
             pools.append(make_pooling(a.pool, hidden, clusters, a.options) or nn.Identity())
         self.pools = nn.ModuleList(pools)
+        self.summary: nn.Module = Summary(a.backbone == "hierarchical")
         self.post = nn.Sequential(
             nn.Linear(2 * hidden, hidden), make_norm(a.norm, hidden), nn.ReLU(),
             nn.Linear(hidden, num_classes),
@@ -131,9 +132,19 @@ class Backbone(nn.Module):
                 x = graph.x
             x = norm(convolve(conv, x, graph.edges, graph.edge_attr))
             readouts.append(readout(x, graph))
-        hierarchical = self.architecture.backbone == "hierarchical"
-        summary = torch.stack(readouts).sum(0) if hierarchical else readouts[-1]
-        return Output(self.post(summary), _total(losses))
+        return Output(self.post(self.summary(readouts)), _total(losses))
+
+
+class Summary(nn.Module):
+    """What the readouts come to: hierarchical, their sum, else the last."""
+
+    def __init__(self, hierarchical: bool) -> None:
+        super().__init__()
+        self.hierarchical = hierarchical
+
+    def forward(self, readouts: Sequence[Tensor]) -> Tensor:
+        """One row a graph."""
+        return torch.stack(list(readouts)).sum(0) if self.hierarchical else readouts[-1]
 
 
 def pooled(pool: nn.Module, graph: Graph) -> tuple[Graph, Tensor | None]:

@@ -127,7 +127,7 @@ def read_config(text: str) -> tuple[Architecture, Protocol]:
 
 @dataclass(frozen=True)
 class Job:
-    """Runs that are trained as one: of one cell, or of cells alike in all but the split.
+    """Runs that are trained as one: of one cell, or of cells alike in all but split and backbone.
 
     Attributes:
         wanted: each cell with the number of each of its runs.
@@ -145,11 +145,18 @@ class Job:
     @property
     def split(self) -> str:
         """The split, or splits, of its cells."""
-        return "+".join(cell.protocol.split for cell in self.cells)
+        return "+".join(dict.fromkeys(cell.protocol.split for cell in self.cells))
+
+    @property
+    def names(self) -> tuple[str, str, str, str]:
+        """Dataset, backbone or backbones, convolution, pooling."""
+        dataset, _, conv, pool = self.cells[0].names
+        backbones = dict.fromkeys(cell.architecture.backbone for cell in self.cells)
+        return dataset, "+".join(backbones), conv, pool
 
     def __str__(self) -> str:
         label = [f"({self.label})"] if self.label else []
-        return " ".join((*self.cells[0].names, *label, self.split))
+        return " ".join((*self.names, *label, self.split))
 
 
 @dataclass(frozen=True)
@@ -228,7 +235,8 @@ def make_jobs(grids: Iterable[Grid], root: str | Path | None = None) -> list[Job
             elif source not in loaded:
                 loaded[source] = Dataset.of(source, root)
         for cell in grid.cells(loaded):
-            alike = cell.dataset, cell.architecture, replace(cell.protocol, split="shared")
+            network = replace(cell.architecture, backbone=BACKBONES[0])
+            alike = cell.dataset, network, replace(cell.protocol, split="shared")
             job = jobs.setdefault(alike, {})
             job.update(dict.fromkeys((cell, number) for number in range(grid.runs)))
     check_names(loaded.values())

@@ -97,7 +97,7 @@ class StackInTraining:
 
     Args:
         graphs: the data.
-        runs: cells, alike in all but the split, with the numbers of their runs.
+        runs: cells, alike in all but split and backbone, with the numbers of their runs.
         task: what the runs belong to.
     """
 
@@ -166,11 +166,12 @@ class StackInTraining:
 
 
 def make_trainer(graphs: GraphSet, runs: tuple[tuple[Cell, int], ...]) -> Trainer:
-    """A trainer of these runs, each with the split that its cell's protocol gives it."""
-    cell = runs[0][0]
+    """A trainer of these runs, each with the backbone of its cell and the split it gives it."""
+    first = runs[0][0]
     splits = [cell.protocol.split_of(len(graphs), number) for cell, number in runs]
+    backbones = [cell.architecture.backbone for cell, _ in runs]
     numbers = [number for _, number in runs]
-    return Trainer(graphs, cell.architecture, cell.protocol, numbers, splits)
+    return Trainer(graphs, first.architecture, first.protocol, numbers, splits, backbones)
 
 
 def figures(run: Run) -> Row:

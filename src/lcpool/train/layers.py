@@ -151,6 +151,24 @@ class StackedLayerNorm(Stacked):
         return normal * per_row(self.weight, self.rows) + per_row(self.bias, self.rows)
 
 
+class StackedSummary(nn.Module):
+    """The readouts of runs with different backbones, as many graphs of each."""
+
+    hierarchical: Tensor
+
+    def __init__(self, hierarchical: Sequence[bool]) -> None:
+        super().__init__()
+        self.register_buffer("hierarchical", torch.tensor(hierarchical))
+
+    def forward(self, readouts: Sequence[Tensor]) -> Tensor:
+        """Their sum where a run's backbone is hierarchical, else the last."""
+        last = readouts[-1]
+        of_run = self.hierarchical.repeat_interleave(
+            last.size(0) // len(self.hierarchical), output_size=last.size(0)
+        )
+        return torch.stack(list(readouts)).sum(0).where(of_run.unsqueeze(-1), last)
+
+
 class BiasAfter(nn.Module):
     """A convolution that adds its bias itself, taken apart: the convolution, then the bias."""
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -84,15 +84,15 @@ class Run:
 
 
 class Trainer:
-    """Trains some runs of one cell as one network.
+    """Trains some runs as one network: of one cell, or of cells that differ in split or backbone.
 
     Args:
         graphs: the data, on the device to train on.
         architecture: the network.
         protocol: how to train it.
         numbers: the numbers of the runs.
-        splits: the graphs of each run, where they are not what the protocol says for its number:
-            runs of both protocols can be trained as one.
+        splits: the graphs of each run, where they are not what the protocol says for its number.
+        backbones: the backbone of each run, where it is not the architecture's.
 
     Raises:
         CannotStackError: for several runs of a network that cannot be stacked.
@@ -105,13 +105,19 @@ class Trainer:
         protocol: Protocol,
         numbers: Sequence[int],
         splits: Sequence[Split] | None = None,
+        backbones: Sequence[str] | None = None,
     ) -> None:
         self.graphs, self.protocol = graphs, protocol
         self.runs = [Run(number) for number in numbers]
         self.active = list(range(len(numbers)))
         self.seconds = 0.0
         self.splits = splits or [protocol.split_of(len(graphs), number) for number in numbers]
-        models = [initial_model(graphs, architecture, protocol, number) for number in numbers]
+        models = [
+            initial_model(graphs, replace(architecture, backbone=backbone), protocol, number)
+            for number, backbone in zip(
+                numbers, backbones or [architecture.backbone] * len(numbers), strict=True
+            )
+        ]
         with seeded(0):  # layers of a stack draw parameters before they are given theirs
             self.stack = as_one(models)
         self.stack.model.to(graphs.x.device)

@@ -19,7 +19,14 @@ from torch_geometric.nn import GCNConv
 from lcpool.data import GraphBatch
 from lcpool.models import Backbone, Output
 from lcpool.nn.leaf import Bias
-from lcpool.train.layers import KINDS, BiasAfter, Stacked, StackedBatchNorm, StackedBias
+from lcpool.train.layers import (
+    KINDS,
+    BiasAfter,
+    Stacked,
+    StackedBatchNorm,
+    StackedBias,
+    StackedSummary,
+)
 from lcpool.train.rows import Levels, level_of
 from lcpool.train.stackable import why_not_stacked
 from lcpool.train.tensors import tensors_of
@@ -30,7 +37,7 @@ class CannotStackError(TypeError):
 
 
 class Stack:
-    """Networks of one architecture as one, for batches with the graphs of run 0 first.
+    """Networks alike in all but the backbone as one, for batches with the graphs of run 0 first.
 
     Args:
         models: the networks, one a run.
@@ -45,12 +52,15 @@ class Stack:
             raise CannotStackError(reason)
         self.model = copy.deepcopy(models[0])
         self.levels = Levels()
-        self.leaves: dict[str, Stacked] = {}
+        self.leaves: dict[str, Stacked | StackedSummary] = {}
         modules = [dict(model.named_modules()) for model in models]
         for name in reversed(modules[0]):  # inner layers first: a GCN's own bias comes last
             parts = [of_run[name] for of_run in modules]
             if next(parts[0].parameters(recurse=False), None) is not None:
                 self._replace(name, parts)
+        hierarchical = [model.architecture.backbone == "hierarchical" for model in models]
+        if len(set(hierarchical)) > 1:
+            self.model.summary = self.leaves["summary"] = StackedSummary(hierarchical)
         for module in self.model.modules():
             if isinstance(module, nn.Sequential):
                 join_relu(module)
@@ -141,7 +151,7 @@ class Single:
 
 
 def as_one(models: Sequence[Backbone]) -> Stack | Single:
-    """Networks of one architecture as one.
+    """Networks alike in all but the backbone as one.
 
     A single one is a stack too: layers of a network by itself may join steps that layers of a stack
     take one by one, and a run must not depend on its company.
