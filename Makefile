@@ -3,13 +3,17 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit wheel format clean
+.PHONY: help demo paper test lint types unit wheel format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 demo: $(READY)  ## train several poolings on the built-in dataset and rank them
 	$(BIN)/lcpool demo
+
+paper: $(READY)  ## write results/paper anew from the runs in it
+	$(BIN)/lcpool report results/paper/runs-fresh.csv results/paper/runs-shared.csv \
+	    --split both --out results/paper
 
 test: lint types unit wheel  ## everything CI runs
 

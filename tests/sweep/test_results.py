@@ -50,10 +50,36 @@ def test_export_and_back(path, tmp_path):
     )
     for name, curve in results.curves.items():
         assert curve.shape == (2, 3)
-        np.testing.assert_array_equal(again.curves[name], curve)
+        np.testing.assert_array_equal(again.curves[name][:, 2], curve[:, 2])
+        np.testing.assert_allclose(again.curves[name], curve, rtol=2**-11)
     before = table.read_bytes()
     again.write(table)
     assert table.read_bytes() == before
+
+
+def test_what_is_exported_first(path, tmp_path):
+    header = Results.read(path).write(tmp_path).read_text("utf-8").splitlines()[0]
+    first = "dataset,backbone,conv,pool,run,test_accuracy,test_accuracy_by_loss,epochs,seconds,"
+    assert header.startswith(first)
+    assert header.endswith(",lcpool,torch,pyg,python,device,commit")
+
+
+def test_a_curve_that_diverged_is_exported(path, tmp_path):
+    results = Results.read(path)
+    name = next(iter(results.curves))
+    results.curves[name][:] = [[1e6, np.nan, 0.5], [np.inf, 1e-30, 0.25]]
+    found = Results.read(results.write(tmp_path)).curves[name]
+    np.testing.assert_array_equal(found, [[np.inf, np.nan, 0.5], [np.inf, 0, 0.25]])
+
+
+def test_several_files_are_read_as_one(path, tmp_path):
+    results = Results.read(path)
+    files = [
+        results.where(split=split).write(tmp_path / f"{split}.csv") for split in ("shared", "fresh")
+    ]
+    again = Results.read(*files)
+    assert list(again.runs["split"]) == ["shared"] * 4 + ["fresh"] * 4
+    assert again.curves.keys() == results.curves.keys()
 
 
 def test_part_of_the_results(path, tmp_path):

@@ -19,7 +19,8 @@ COLOURS = {"supported": "green", "refuted": "red", "undecided": "yellow"}
 
 def report(
     results: Annotated[
-        Path, typer.Argument(help="A store of 'lcpool bench', or a CSV file exported from one.")
+        list[Path],
+        typer.Argument(help="Stores of 'lcpool bench', or CSV files exported from them."),
     ],
     out: Annotated[
         Path | None,
@@ -33,26 +34,37 @@ def report(
     ] = "accuracy",
     split: Annotated[
         str | None,
-        typer.Option(help="shared or fresh.", show_default="fresh, if there are such runs"),
+        typer.Option(
+            help="shared, fresh, or both, each in a folder of its own.",
+            show_default="fresh, if there are such runs",
+        ),
     ] = None,
 ) -> None:
     """Say which pooling is best and whether the difference is real, in tables and on a page."""
     with one_line_errors("stopped."):
-        from lcpool.report import Report
+        from rich.console import Console
+
+        from lcpool.report import Report, Reproduction
         from lcpool.sweep.results import Results
 
-        made = Report.of(Results.read(results), rule, split)
-        written = made.write(out or results.parent / "report")
-        _print(made, written)
+        runs, console = Results.read(*results), Console(highlight=False)
+        folder = out or results[0].parent / "report"
+        if split == "both":
+            both = Reproduction.of(runs, rule)
+            reports, looks, written = both.reports, both.looks, both.write(folder)
+        else:
+            one = Report.of(runs, rule, split)
+            reports, looks, written = [one], [], one.write(folder)
+        for made in reports:
+            _print(made, console)
+        for line in (*map(str, looks), *(f"wrote {path}" for path in written)):
+            console.print(line, markup=False, soft_wrap=True)
 
 
-def _print(made: Report, written: list[Path]) -> None:
-    """The answer, accuracies and ranks, what they are worth, the paper, and where the rest is."""
-    from rich.console import Console
-
+def _print(made: Report, console: Console) -> None:
+    """The answer, accuracies and ranks, what they are worth, and the paper."""
     from lcpool.report.findings import findings, provenance
 
-    console = Console(highlight=False)
     found, source = findings(made), provenance(made)
     console.print(f"runs: {source['runs']}", markup=False, soft_wrap=True)
     console.print(f"split: {source['split']}; epoch: {source['epoch']}", markup=False)
@@ -63,8 +75,6 @@ def _print(made: Report, written: list[Path]) -> None:
     for claim in made.claims:
         console.print(f"[{COLOURS[claim.verdict]}]{claim.verdict:>9}[/]", end="  ")
         console.print(claim.says, markup=False, soft_wrap=True)
-    for path in written:
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 def _print_table(made: Report, console: Console) -> None:

@@ -3,5 +3,6 @@
 from lcpool.report.api import Report
 from lcpool.report.claims import Claim
 from lcpool.report.comparison import Comparison
+from lcpool.report.reproduction import Reproduction
 
-__all__ = ["Claim", "Comparison", "Report"]
+__all__ = ["Claim", "Comparison", "Report", "Reproduction"]

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from lcpool.report.words import count
+
 PAPER_RUNS = 10
 
 
@@ -28,3 +30,16 @@ def agreement(cells: pd.DataFrame) -> pd.DataFrame:
     agrees = (judged["difference"].abs() <= judged["tolerance"]).astype("boolean")
     judged["agrees"] = agrees.mask(judged.isna().any(axis=1))
     return judged
+
+
+def agreeing(cells: pd.DataFrame) -> tuple[int, int]:
+    """How many cells agree with the paper, of how many that can be judged."""
+    judged = cells["agrees"].dropna()
+    return int(judged.sum()), len(judged)
+
+
+def in_words(cells: pd.DataFrame) -> str:
+    """The same as a sentence; only where there is a cell that can be judged."""
+    agree, judged = agreeing(cells)
+    share = f"{100 * agree / judged:.1f} %"
+    return f"{agree} of {count(judged, 'published cell')} agree with the paper ({share})."

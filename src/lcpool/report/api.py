@@ -10,7 +10,7 @@ import pandas as pd
 
 from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
-from lcpool.report.agreement import agreement
+from lcpool.report.agreement import agreeing
 from lcpool.report.cells import CELL, GROUP, gather, select
 from lcpool.report.claims import Claim, claims
 from lcpool.report.comparison import OURS, VARIANT, Comparison
@@ -49,7 +49,6 @@ class Report:
         """Look at the runs of one split by one rule; see :func:`lcpool.report.cells.select`."""
         runs = select(results, rule, split)
         cells = gather(runs)
-        cells = cells.join(agreement(cells))
         aside = _aside(cells)
         contenders = cells[~cells["pool"].isin(aside)]
         highest = contenders.groupby(GROUP)["mean"].transform("max").reindex(cells.index)
@@ -78,8 +77,7 @@ class Report:
     @property
     def agreeing(self) -> tuple[int, int]:
         """How many cells agree with the paper, of how many that can be judged."""
-        judged = self.cells["agrees"].dropna()
-        return int(judged.sum()), len(judged)
+        return agreeing(self.cells)
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write ``report.html`` and the tables as Markdown, LaTeX and CSV; their paths."""

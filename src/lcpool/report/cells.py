@@ -10,6 +10,7 @@ import pandas as pd
 from lcpool.data.published import published
 from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
+from lcpool.report.agreement import agreement
 from lcpool.report.statistics import rounded
 from lcpool.sweep.results import Results, key
 from lcpool.sweep.settings import telling, unusual
@@ -70,13 +71,13 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
 
 
 def gather(runs: pd.DataFrame) -> pd.DataFrame:
-    """A row for each cell: mean and spread over its runs, costs, and the paper's figure.
+    """A row for each cell: mean and spread over its runs, costs, the paper's figure, agreement.
 
     ``std`` is that of a sample (n − 1), and empty for a single run. A run that diverged before any
     epoch was chosen has no accuracy and is counted in ``lost``.
     """
-    cells = [_cell(of_cell) for _, of_cell in runs.groupby(CELL, sort=False)]
-    return pd.DataFrame(cells)
+    cells = pd.DataFrame([_cell(of_cell) for _, of_cell in runs.groupby(CELL, sort=False)])
+    return cells.join(agreement(cells))
 
 
 def _cell(runs: pd.DataFrame) -> dict[str, Any]:

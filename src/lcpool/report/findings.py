@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from lcpool.data.table import paper_datasets
+from lcpool.report.agreement import in_words
 from lcpool.report.answer import answer
 from lcpool.report.cells import GROUP, RUN
 from lcpool.report.comparison import Comparison
@@ -38,12 +39,10 @@ def _agreement(report: Report) -> list[str]:
     """Nothing where the paper has no figure for any cell."""
     if report.cells["paper_mean"].isna().all():
         return []
-    agreeing, judged = report.agreeing
     other = int((~report.cells["as_paper"]).sum())
     said = ["No cell here can be judged against the paper's: that takes two runs."]
-    if judged:
-        share = f"{100 * agreeing / judged:.1f} %"
-        said = [f"{agreeing} of {count(judged, 'published cell')} agree with the paper ({share})."]
+    if report.agreeing[1]:
+        said = [in_words(report.cells)]
     if other:
         said.append(
             f"{count(other, 'cell')} of {len(report.cells)} were trained otherwise than the "

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from lcpool.sweep.store import Store, StoreError, unpack
 
-# Column and type.
+# Column and type: which run, what came out, how it came about, what it was made with.
 TYPES = {
     "dataset": "str", "backbone": "str", "conv": "str", "pool": "str", "run": "int64",
-    "test_accuracy": "float64", "test_accuracy_by_loss": "float64", "val_accuracy": "float64",
-    "val_loss": "float64", "epoch": "float64", "epoch_by_loss": "float64", "epochs": "int64",
-    "diverged": "float64", "seconds": "float64", "peak_memory": "float64", "stack": "int64",
+    "test_accuracy": "float64", "test_accuracy_by_loss": "float64", "epochs": "int64",
+    "seconds": "float64", "val_accuracy": "float64", "val_loss": "float64", "epoch": "float64",
+    "epoch_by_loss": "float64", "diverged": "float64", "peak_memory": "float64", "stack": "int64",
     "num_train": "int64", "num_val": "int64", "num_test": "int64", "split": "str",
-    "seed": "int64", "config": "str", "device": "str", "lcpool": "str", "torch": "str",
-    "pyg": "str", "python": "str", "commit": "str",
+    "seed": "int64", "config": "str", "lcpool": "str", "torch": "str", "pyg": "str",
+    "python": "str", "device": "str", "commit": "str",
 }  # fmt: skip
 COLUMNS = tuple(TYPES)
 # Whole numbers that may be missing, and NaN then.
@@ -73,16 +73,14 @@ class Results:
     failures: tuple[Failure, ...] = ()
 
     @classmethod
-    def read(cls, path: str | Path) -> Results:
-        """Read a store, or a CSV file with the curves that lie beside it."""
-        path = Path(path)
-        if not path.is_file():
-            raise ValueError(f"{path} is no file of results: name a store, or an exported CSV.")
-        with path.open("rb") as file:
-            if file.read(len(_SQLITE)) == _SQLITE:
-                with Store(path, readonly=True) as store:
-                    return cls.of(store)
-        return _read_csv(path)
+    def read(cls, *paths: str | Path) -> Results:
+        """Read stores, or CSV files with the curves that lie beside them; several become one."""
+        parts = [_read(Path(path)) for path in paths]
+        return cls(
+            pd.concat([part.runs for part in parts], ignore_index=True),
+            {name: curve for part in parts for name, curve in part.curves.items()},
+            tuple(failure for part in parts for failure in part.failures),
+        )
 
     @classmethod
     def of(cls, store: Store) -> Results:
@@ -108,8 +106,7 @@ class Results:
         if self.curves:
             none = np.zeros((0, 3), np.float32)
             found = [self.curves.get(key(row), none) for row in self.runs.to_dict("records")]
-            lengths = np.array([len(curve) for curve in found])
-            np.savez_compressed(path.with_suffix(".npz"), lengths=lengths, values=np.vstack(found))
+            _write_curves(path.with_suffix(".npz"), found)
         return path
 
     def where(self, **values: Any) -> Results:
@@ -120,6 +117,17 @@ class Results:
         runs = runs.reset_index(drop=True)
         kept = {key(row) for row in runs.to_dict("records")}
         return Results(runs, {name: c for name, c in self.curves.items() if name in kept})
+
+
+def _read(path: Path) -> Results:
+    if not path.is_file():
+        raise ValueError(f"{path} is no file of results: name a store, or an exported CSV.")
+    with path.open("rb") as file:
+        is_store = file.read(len(_SQLITE)) == _SQLITE
+    if not is_store:
+        return _read_csv(path)
+    with Store(path, readonly=True) as store:
+        return Results.of(store)
 
 
 def _curve(row: Mapping[str, Any], path: Path) -> NDArray[np.float32]:
@@ -159,10 +167,24 @@ def _read_csv(path: Path) -> Results:
     return Results(runs, _read_curves(curves, runs) if curves.is_file() else {})
 
 
+def _write_curves(path: Path, curves: list[NDArray[np.float32]]) -> None:
+    """One after the other; losses with the three digits of half precision.
+
+    What follows these digits is noise, does not compress and would be half of the file. Accuracies
+    are kept to the bit: they have few values, and the report draws them.
+    """
+    values = np.vstack(curves)
+    with np.errstate(over="ignore"):  # A loss beyond 65504 is infinite.
+        losses = values[:, :2].astype(np.float16)
+    lengths = np.array([len(curve) for curve in curves])
+    np.savez_compressed(path, lengths=lengths, losses=losses, accuracies=values[:, 2])
+
+
 def _read_curves(path: Path, runs: pd.DataFrame) -> dict[Key, NDArray[np.float32]]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            lengths, values = stored["lengths"], stored["values"]
+            lengths = stored["lengths"]
+            values = np.column_stack([stored["losses"].astype(np.float32), stored["accuracies"]])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} is damaged ({error}): export the runs again.") from error
     if len(lengths) != len(runs):

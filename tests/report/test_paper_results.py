@@ -1,0 +1,44 @@
+"""What is committed under ``results/paper`` is what ``make paper`` makes of the runs there."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lcpool.cli.app import app
+from lcpool.report.cells import gather, select
+from lcpool.sweep.results import Results
+
+FOLDER = Path(__file__).parents[2] / "results" / "paper"
+RUNS = {split: FOLDER / f"runs-{split}.csv" for split in ("fresh", "shared")}
+
+pytestmark = pytest.mark.skipif(
+    not RUNS["fresh"].exists(), reason="the paper's runs are not in results/paper yet"
+)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_everything_is_made_of_the_runs(tmp_path: Path):
+    arguments = [*map(str, RUNS.values()), "--split", "both", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, ["report", *arguments])
+    assert done.exit_code == 0, done.output
+    made, there = contents(tmp_path), contents(FOLDER)
+    kept = {"README.md", *(f"runs-{split}.{end}" for split in RUNS for end in ("csv", "npz"))}
+    assert made.keys() | kept == there.keys()
+    assert [name for name in made if made[name] != there[name]] == [], "run 'make paper'"
+
+
+@pytest.mark.parametrize("split", RUNS)
+def test_the_runs_are_all_of_the_papers(split: str):
+    results = Results.read(RUNS[split])
+    cells = gather(select(results, split=split))
+    assert len(results.runs) == len(results.curves) == 1920
+    assert len(cells) == 192
+    assert (cells["runs"] + cells["lost"] == 10).all()
+    assert cells["as_paper"].all()
+    assert cells["agrees"].count() == 191
+    assert results.runs["commit"].ne("").all()
