@@ -46,10 +46,10 @@ def test_from_nothing_to_a_table(bench: Callable, dataset: Path):
     done = bench("-d", dataset, *SMALL, "--split", "both", "--workers", 2)
     assert done.exit_code == 0, done.stderr
     assert "RINGS hierarchical gcn nopool shared+fresh: done in" in done.stderr
-    assert "2 of 2 jobs are complete in bench.sqlite; 8 runs now." in done.stderr
+    assert "2 of 2 jobs are complete in bench.sqlite; 8 runs now, in 0:00:" in done.stderr
     assert done.stderr.splitlines()[-1].endswith("lcpool report bench.sqlite")
     again = bench("-d", dataset, *SMALL, "--split", "both")
-    assert "2 of 2 jobs are complete in bench.sqlite; 0 runs now." in again.stderr
+    assert "2 of 2 jobs are complete in bench.sqlite; 0 runs now, in 0:00:0" in again.stderr
     seen = bench("-d", dataset, *SMALL, "--runs", 3, "--dry-run")
     assert "2 jobs, 6 trainings, 2 missing" in seen.stdout
     replayed = bench("--replay", "RINGS/nopool/fresh/1", "--device", "cpu")

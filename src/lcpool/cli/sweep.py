@@ -24,7 +24,7 @@ from lcpool.sweep.replay import replay
 from lcpool.sweep.run import Sweep
 from lcpool.sweep.store import Store
 from lcpool.sweep.trial import try_out
-from lcpool.sweep.view import show_sweep
+from lcpool.sweep.view import clock, show_sweep
 from lcpool.train.api import pick_device
 
 
@@ -95,7 +95,10 @@ def conclude(outcome: Outcome, jobs: int, store: Path) -> int:
     """Say what is there, what is missing, and what is next; the exit status."""
     for job, reason in outcome.failed:
         say(f"set aside: {job}: {in_short(reason)}")
-    say(f"{outcome.complete} of {jobs} jobs are complete in {store}; {outcome.runs} runs now.")
+    say(
+        f"{outcome.complete} of {jobs} jobs are complete in {store}; "
+        f"{counted(outcome.runs, 'run')} now, in {clock(outcome.seconds)}."
+    )
     if outcome.others:
         say(f"also at work: {'; '.join(outcome.others)}")
     if failed := len(outcome.failed):

@@ -66,6 +66,7 @@ class Outcome:
         left: jobs that are still to be trained.
         others: who trains some of these.
         runs: how many runs were trained now.
+        seconds: how long that took.
         stopped: why it ended before all was done.
     """
 
@@ -74,6 +75,7 @@ class Outcome:
     left: list[Job]
     others: list[str]
     runs: int
+    seconds: float
     stopped: str = ""
 
 

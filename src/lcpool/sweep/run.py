@@ -244,4 +244,5 @@ class Sweep:
         failed = [(job, self.reasons[job]) for job in missing if self.blame.set_aside(job)]
         left = [job for job in missing if not self.blame.set_aside(job)]
         complete = len(self.jobs) - len(missing)
-        return Outcome(complete, failed, left, found, self.runs, self.stopping)
+        seconds = time.monotonic() - self.started
+        return Outcome(complete, failed, left, found, self.runs, seconds, self.stopping)
