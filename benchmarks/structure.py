@@ -1,0 +1,176 @@
+"""What poolings make of the structure of real graphs: parts, density, diameter, before and after.
+
+    python benchmarks/structure.py --datasets ENZYMES PROTEINS --epochs 20
+    python benchmarks/structure.py --models build/models --out results/structure.csv
+
+For each dataset and pooling a network (hierarchical, GCN) is trained for some epochs of the paper's
+protocol. As it was in the epoch with the best validation accuracy, it pools all graphs of the
+dataset. Graphs are looked at as undirected, without weights and self-loops:
+
+- parts: connected components. A graph "stays connected" if it is in one part before and after.
+- density: edges over pairs of nodes.
+- diameter: the longest shortest path, in the part where it is longest.
+- degree: neighbours of a node.
+
+Figures are means over graphs; density counts graphs of two nodes and more. DiffPool and MinCut give
+complete weighted graphs by construction. ``--models`` keeps the trained networks in a folder, and
+takes those that are there: they can be trained on one machine and looked at on another.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from operators import print_table
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components, shortest_path
+
+from lcpool.data import GraphSet, load_dataset
+from lcpool.data.table import paper_datasets
+from lcpool.models.backbone import pooled
+from lcpool.models.pooling import POOLINGS
+from lcpool.nn.conv import convolve
+from lcpool.ops.graph import Graph
+from lcpool.train import Model, train
+
+BATCH = 64
+BEFORE = "none"  # what graphs are called that were not pooled
+
+
+class Structure(NamedTuple):
+    """What is looked at in a graph."""
+
+    nodes: int
+    parts: int
+    density: float
+    degree: float
+    diameter: int
+
+
+Edges = tuple[np.ndarray, int]  # source and target, and the number of nodes
+
+
+def structure(graph: Edges) -> Structure:
+    """Of one graph, without nodes: nothing."""
+    index, n = graph
+    if n == 0:
+        return Structure(0, 0, np.nan, np.nan, 0)
+    source, target = index[:, index[0] != index[1]]
+    A = coo_matrix((np.ones(source.size), (source, target)), (n, n)).tocsr()
+    A = ((A + A.T) > 0).astype(np.int8)
+    parts, _ = connected_components(A, directed=False)
+    away = shortest_path(A, method="D", directed=False, unweighted=True)
+    pairs = n * (n - 1)
+    diameter = int(away[np.isfinite(away)].max())
+    return Structure(n, parts, A.nnz / pairs if pairs else np.nan, A.nnz / n, diameter)
+
+
+def pooled_graphs(model: Model, graphs: GraphSet) -> Iterator[Edges]:
+    """Every graph as the network's pooling leaves it."""
+    network = model.network.cpu().eval()
+    for graph in batches(graphs):
+        with torch.no_grad():
+            x = network.norms[0](convolve(network.convs[0], network.pre(graph.x), graph.edges))
+            after, _ = pooled(network.pools[0], replace(graph, x=x))
+        yield from taken_apart(after)
+
+
+def batches(graphs: GraphSet) -> Iterator[Graph]:
+    """All graphs, some at a time."""
+    return (graphs.batch(part).graph for part in torch.split(torch.arange(len(graphs)), BATCH))
+
+
+def taken_apart(graph: Graph) -> Iterator[Edges]:
+    """The graphs of a batch, each numbered from 0; their nodes stand together."""
+    counts = graph.node_counts().cpu().numpy()
+    ends = counts.cumsum()
+    index = graph.edge_index.cpu().numpy()
+    owner = np.searchsorted(ends, index[0], side="right")
+    index = index[:, owner.argsort(kind="stable")]
+    parts = np.split(index, np.bincount(owner, minlength=len(counts)).cumsum()[:-1], axis=1)
+    for edges, end, count in zip(parts, ends, counts, strict=True):
+        yield edges - (end - count), int(count)
+
+
+def trained(graphs: GraphSet, pool: str, args: argparse.Namespace) -> Model:
+    """A network of this pooling: from the folder of models, or trained and put there."""
+    path = args.models and args.models / f"{graphs.name}-{pool.replace('*', '-star')}.pt"
+    if path and path.exists():
+        return Model.load(path)
+    found = train(
+        graphs, pool, runs=1, epochs=args.epochs, split="fresh", device=args.device
+    ).model  # fmt: skip
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found.save(path)
+    return found
+
+
+def row(dataset: str, pool: str, before: pd.DataFrame, after: pd.DataFrame) -> dict[str, object]:
+    """Means over the graphs of a dataset."""
+    connected = before["parts"] == 1
+    return {
+        "dataset": dataset,
+        "pool": pool,
+        "graphs": len(after),
+        "connected_before": 100 * connected.mean(),
+        "stay_connected": 100 * (after["parts"] == 1)[connected].mean(),
+        **after.mean().to_dict(),
+    }
+
+
+def measure(dataset: str, pools: list[str], args: argparse.Namespace, look: ProcessPoolExecutor):
+    """The rows of a dataset, that of the graphs as they are first."""
+    graphs = load_dataset(dataset)
+    given = (one for graph in batches(graphs) for one in taken_apart(graph))
+    before = pd.DataFrame(look.map(structure, given, chunksize=8))
+    yield row(graphs.name, BEFORE, before, before)
+    for pool in pools:
+        found = pooled_graphs(trained(graphs, pool, args), graphs)
+        after = pd.DataFrame(look.map(structure, found, chunksize=8))
+        yield row(graphs.name, pool, before, after)
+
+
+def main() -> None:
+    """Train, look, print, and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--datasets", nargs="+", default=list(paper_datasets()))
+    pools = [pool for pool, make in POOLINGS.items() if make is not None]
+    parser.add_argument("--pools", nargs="+", default=pools, choices=pools)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--models", type=Path, default=None)
+    parser.add_argument("--out", type=Path, default=None)
+    args = parser.parse_args()
+    rows = []
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as look:
+        for dataset in args.datasets:
+            found = list(measure(dataset, args.pools, args, look))
+            rows += found
+            show(dataset, found)
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(rows).round(4).to_csv(args.out, index=False, lineterminator="\n")
+
+
+def show(dataset: str, rows: list[dict[str, object]]) -> None:
+    """One dataset's table."""
+    columns = ["nodes", "parts", "stay_connected", "density", "degree", "diameter"]
+    header = ("", *(c.replace("_", " ") for c in columns))
+    title = f"{dataset}: {rows[0]['graphs']} graphs, {rows[0]['connected_before']:.1f} % connected"
+    names = ["as they are" if r["pool"] == BEFORE else str(r["pool"]) for r in rows]
+    shown = [(n, *(f"{r[c]:.3g}" for c in columns)) for n, r in zip(names, rows, strict=True)]
+    print_table(title, header, shown)
+
+
+if __name__ == "__main__":
+    main()
