@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
-from torch_geometric.nn import LEConv
 from torch_geometric.utils import add_remaining_self_loops
 
 from lcpool.nn import ClusterAttention, ConvScore
+from lcpool.nn.conv import FastLEConv, faster
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, edge_weight
@@ -54,10 +54,10 @@ class ASAPooling(LocalAssignmentPooling):
     ) -> None:
         if GNN is None and kwargs:
             raise TypeError(f"unknown arguments {sorted(kwargs)}: they would go to 'GNN'.")
-        conv = None if GNN is None else GNN(in_channels, in_channels, **kwargs)
+        conv = None if GNN is None else faster(GNN)(in_channels, in_channels, **kwargs)
         super().__init__(
             ClusterAttention(in_channels, conv, dropout, negative_slope),
-            ConvScore(LEConv(in_channels, 1), "sigmoid"),
+            ConvScore(FastLEConv(in_channels, 1), "sigmoid"),
             ratio,
             self_loops=add_self_loops,
             max_edges=max_edges,
@@ -87,7 +87,8 @@ class ASAPooling(LocalAssignmentPooling):
         edges, weight = add_remaining_self_loops(
             graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype), 1.0, graph.num_nodes
         )
-        return replace(graph, edges=Edges(edges, graph.num_nodes), edge_attr=weight)
+        known = Edges(edges, graph.num_nodes, graph.edges.symmetric)
+        return replace(graph, edges=known, edge_attr=weight)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.in_channels}, {self._size_repr()})"
