@@ -89,6 +89,21 @@ def test_entries_by_target():
     torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize(("node", "cluster", "name"), [(3, 0, "node"), (0, -1, "cluster")])
+def test_an_assignment_of_what_is_not_there_is_refused(node, cluster, name):
+    S = Assignment(torch.tensor([0, node]), torch.tensor([1, cluster]), None, 3, 2)
+    with pytest.raises(ValueError, match=rf"'assignment\.{name}' spans"):
+        S.reduce(torch.randn(3, 2))
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (0,), (2, 3)])
+def test_features_of_any_number_of_dimensions(shape):
+    S = Assignment(torch.tensor([2, 0, 1]), torch.tensor([1, 0, 1]), None, 3, 2)
+    x = draw(3, *shape)
+    torch.testing.assert_close(S.reduce(x), torch.stack([x[0], x[1] + x[2]]))
+    torch.testing.assert_close(S.lift(x[:2]), torch.stack([x[0], x[1], x[1]]))
+
+
 def test_sixteen_bits_are_added_in_thirty_two():
     """A thousand ones: bfloat16 alone would stop adding at 256."""
     hub = Edges(torch.tensor([[1], [0]]).repeat(1, 1000), 2).entries

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch_geometric import nn as pyg
 
 from lcpool.ops.checks import Checks, check_edge_index
-from lcpool.ops.edges import Edges
+from lcpool.ops.edges import Edges, loop_weights
 from lcpool.ops.graph import edge_weight as one_weight
 from lcpool.ops.message import gcn_sum, neighbour_sum
 from lcpool.ops.weights import weighted_sum
@@ -159,13 +159,9 @@ def checked(edge_index: Tensor, x: Tensor) -> Edges:
 
 def gcn_sparse(x: Tensor, edges: Edges, edge_weight: Tensor) -> Tensor:
     """D^(-1/2) (A + I) D^(-1/2) X, where I stands for the self-loops that A has not."""
-    source, target = edges.index
-    loop = source == target
-    edge_weight = edge_weight.to(x.dtype)
-    weight = edge_weight.masked_fill(loop, 0.0)
-    # Edges that are no loops write to a row past the last.
-    place = source.masked_fill(~loop, x.size(0))
-    own = edge_weight.new_ones(x.size(0) + 1).scatter(0, place, edge_weight)[:-1].unsqueeze(-1)
+    weight = edge_weight.to(x.dtype)
+    own = loop_weights(edges.index, weight, x.size(0)).unsqueeze(-1)
+    weight = weight.masked_fill(edges.index[0] == edges.index[1], 0.0)
     root = inverse_root(own + weighted_sum(torch.ones_like(own), weight, edges.entries))
     x = root * x
     return root * (own * x + weighted_sum(x, weight, edges.entries))

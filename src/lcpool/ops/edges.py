@@ -144,6 +144,13 @@ class Edges:
         return [self.out.ptr, self.out.node, self.into.ptr, self.into.node]
 
 
+def loop_weights(index: Tensor, weight: Tensor, num_nodes: int) -> Tensor:
+    """The weight of each node's self-loop, 1 where it has none."""
+    # Edges that are no loops write to a row past the last.
+    place = index[0].masked_fill(index[0] != index[1], num_nodes)
+    return weight.new_ones(num_nodes + 1).scatter(0, place, weight)[:-1]
+
+
 class SortedRows:
     """Where each row begins in nodes sorted by row, and these."""
 

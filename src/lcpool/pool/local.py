@@ -239,7 +239,7 @@ class LocalAssignmentPooling(SelectionPooling):
             graph.edge_index, S, edge_weight(graph.edge_attr, graph.x.dtype), graph.batch, plan,
             self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
-        return Edges(index, perm.numel(), in_order=True), weight, S
+        return Edges(index, perm.numel(), graph.edges.symmetric, in_order=True), weight, S
 
     def __repr__(self) -> str:
         name = self.__class__.__name__
