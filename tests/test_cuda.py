@@ -17,7 +17,10 @@ from lcpool import (
 )
 from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import kernels
+from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
+from lcpool.ops.maximum import neighbour_max
+from lcpool.ops.weights import entry_dot, weighted_sum
 from lcpool.train.seeding import seeded
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -63,6 +66,38 @@ def test_equals_the_cpu(name):
         torch.testing.assert_close(a, b)
 
 
+# More edges into a node, and more channels, than a program takes at a time.
+HUBS = torch.randint(0, 40, (2, 3000), generator=torch.Generator().manual_seed(0))
+OPERATORS = {
+    "weighted_sum": lambda x, y, w, edges: weighted_sum(x, w, edges.entries),
+    "weighted_sum back": lambda x, y, w, edges: weighted_sum(x, w, edges.entries.reversed),
+    "entry_dot": lambda x, y, w, edges: entry_dot(x, y, edges.entries),
+    "neighbour_max": lambda x, y, w, edges: neighbour_max(x, edges),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("width", [1, 2, 128, 200])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_sums_and_maxima_over_entries_equal_the_cpu(name, width, in_order, dtype):
+    generator = torch.Generator().manual_seed(0)
+    index = HUBS[:, HUBS[0].argsort(stable=True)] if in_order else HUBS
+    # Few different numbers: maxima are shared.
+    shapes = ((50, width), (50, width), (index.size(1),))
+    inputs = [torch.randint(-4, 5, shape, generator=generator).to(dtype) for shape in shapes]
+    found = []
+    for device in ("cpu", "cuda", "cuda"):
+        given = [values.to(device, copy=True).requires_grad_() for values in inputs]
+        out = OPERATORS[name](*given, Edges(index.to(device), 50, in_order=in_order))
+        grads = torch.autograd.grad(out.square().sum(), given, allow_unused=True)
+        found.append([out, *(grad for grad in grads if grad is not None)])
+    here, there, again = found
+    for a, b, c in zip(here, there, again, strict=True):
+        torch.testing.assert_close(b.cpu(), a)
+        assert torch.equal(b, c)
+
+
 def synchronisations(call):
     torch.cuda.synchronize()
     with warnings.catch_warnings(record=True) as caught:
@@ -77,9 +112,10 @@ def synchronisations(call):
 
 @pytest.mark.parametrize(
     ("name", "most"),
-    # Selections: one look at the graph, and the edges of the pooled one. Dense ones: whether all
-    # indices are in range; one more of DiffPool is in PyG's GCNConv, which counts self-loops.
-    [("topk", 2), ("sag", 2), ("lcpool", 2), ("diff", 2), ("mincut", 1)],
+    # Selections: one look at the graph, and the edges of the pooled one; for ASAP also those of
+    # A + I and the entries of S'. Dense ones: whether all indices are in range; one more of
+    # DiffPool is in PyG's GCNConv, which counts self-loops.
+    [("topk", 2), ("sag", 2), ("lcpool", 2), ("asap", 4), ("diff", 2), ("mincut", 1)],
 )
 def test_synchronisations_are_the_ones_that_sizes_need(name, most):
     x, edges, batch = (t.cuda() for t in graphs())
@@ -232,7 +268,7 @@ def test_autocast(name):
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("given", ["one graph", "sorted", "shuffled"])
-@pytest.mark.parametrize("name", ["lcpool", "lcpool*", "topk", "sag"])
+@pytest.mark.parametrize("name", ["lcpool", "lcpool*", "topk", "sag", "asap"])
 def test_the_same_call_gives_the_same_bits(name, given, strict, monkeypatch):
     """With hubs, where atomics meet; also with the algorithms that torch calls deterministic."""
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # which these ask for
@@ -249,8 +285,10 @@ def test_the_same_call_gives_the_same_bits(name, given, strict, monkeypatch):
         torch.use_deterministic_algorithms(strict)
         for _ in range(3):
             out = pool(x, edges, batch=None if given == "one graph" else batch)
-            grads = torch.autograd.grad(out.x.square().sum(), [x, *pool.parameters()])
-            results.append([out.x, out.edge_index, out.score, *grads])
+            weights = [] if out.edge_attr is None else [out.edge_attr]
+            loss = sum(values.square().sum() for values in (out.x, *weights))
+            grads = torch.autograd.grad(loss, [x, *pool.parameters()])
+            results.append([out.x, out.edge_index, out.score, out.lift(), *weights, *grads])
     finally:
         torch.use_deterministic_algorithms(False)
     for result in results[1:]:
@@ -315,8 +353,9 @@ def test_a_cuda_graph_captures_the_score_and_the_sums(with_batch):
 @pytest.mark.parametrize("with_batch", [True, False])
 @pytest.mark.parametrize("name", ["lcpool", "topk", "sag", "asap"])
 def test_compiles_on_a_gpu(name, with_batch):
-    # ASAP's attention adds in no order. LCPool's softmax and gate are kernels of their own where
-    # the sizes of the graphs are not known beforehand.
+    # The order of ASAP's sums follows what is known of the edges, and that is less where a call is
+    # traced. LCPool's softmax and gate are kernels of their own where the sizes of the graphs are
+    # not known beforehand.
     close = name == "asap" or (name == "lcpool" and with_batch)
     exact = {} if close else {"rtol": 0, "atol": 0}
     pool = make(name).cuda()

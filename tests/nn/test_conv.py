@@ -3,9 +3,9 @@ import torch
 import torch_geometric.nn as pyg
 
 from lcpool import SAGPooling
-from lcpool.nn.conv import FastGCNConv, FastGraphConv
+from lcpool.nn.conv import FastGCNConv, FastGraphConv, FastLEConv
 
-PAIRS = [(FastGCNConv, pyg.GCNConv), (FastGraphConv, pyg.GraphConv)]
+PAIRS = [(FastGCNConv, pyg.GCNConv), (FastGraphConv, pyg.GraphConv), (FastLEConv, pyg.LEConv)]
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 2]])
 
 
@@ -37,6 +37,7 @@ def test_weights_of_one_column_and_of_another_type(ours, theirs):
         (*PAIRS[0], {"normalize": False}),
         (*PAIRS[0], {"flow": "target_to_source"}),
         (*PAIRS[1], {"aggr": "max"}),
+        (*PAIRS[2], {"aggr": "mean"}),
     ],
 )
 def test_unusual_options_are_pygs(ours, theirs, options):

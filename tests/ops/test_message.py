@@ -7,6 +7,7 @@ from graphs import Example, dense, graphs
 from hypothesis import HealthCheck, given, settings
 
 from lcpool.ops.edges import Edges
+from lcpool.ops.maximum import neighbour_max
 from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
 
 # The fixture holds for all examples alike.
@@ -27,10 +28,18 @@ def literal_differences(z, y, A):
     return torch.einsum("ki,kic->ic", A, differences)
 
 
+def literal_max(x, A):
+    """max_k x_k over A[k, i] ≠ 0, zeros where there is none."""
+    x = torch.cat([x, torch.zeros_like(x[:1])])
+    neighbours = [column.nonzero().view(-1).tolist() or [-1] for column in A.t()]
+    return torch.cat([x[:0], *(x[rows].amax(0, keepdim=True) for rows in neighbours)])
+
+
 FORMULAS = {
     "neighbour_sum": (neighbour_sum, lambda x, A: A.t() @ x, 1),
     "gcn_sum": (gcn_sum, literal_gcn, 1),
     "difference_sum": (difference_sum, literal_differences, 2),
+    "neighbour_max": (neighbour_max, literal_max, 1),
 }
 
 
@@ -79,7 +88,7 @@ def test_sixteen_bits_are_added_in_thirty_two(name):
     inputs = (x,) if count == 1 else (x, torch.zeros_like(x))
     out = function(*inputs, Edges(hub, 2))
     assert out.dtype == torch.bfloat16
-    expected = {"gcn_sum": 1 / 1001 + 1000 / 1001**0.5}.get(name, 1000.0)
+    expected = {"gcn_sum": 1 / 1001 + 1000 / 1001**0.5, "neighbour_max": 1.0}.get(name, 1000.0)
     torch.testing.assert_close(out[0].double().item(), expected, rtol=0.01, atol=0)
 
 
@@ -88,6 +97,28 @@ def test_nan_is_not_lost():
     z = torch.tensor([[0.0], [torch.nan]])
     edges = Edges(torch.tensor([[0, 1], [1, 0]]), 2)
     assert difference_sum(z, z, edges).isnan().all()
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 0, 2]])
+def test_a_maximum_that_is_no_number_shows(order):
+    x = torch.tensor([[1.0, -torch.inf], [torch.nan, -torch.inf], [torch.inf, -torch.inf]])
+    edges = Edges(torch.tensor([order, [0, 0, 0]]), 3)
+    out = neighbour_max(x, edges)
+    assert out[0, 0].isnan()
+    assert out[0, 1] == -torch.inf
+    assert not out[1:].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_who_shares_a_maximum_shares_its_gradient(dtype):
+    """Also a maximum of 0, which is what a node without neighbours has."""
+    x = torch.tensor([[0.0, 2.0], [0.0, 1.0], [-1.0, 2.0]], dtype=dtype, requires_grad=True)
+    edges = Edges(torch.tensor([[0, 1, 2, 0, 2], [0, 0, 0, 1, 1]]), 3)
+    out = neighbour_max(x, edges)
+    assert torch.equal(out, torch.tensor([[0.0, 2.0], [0.0, 2.0], [0.0, 0.0]], dtype=dtype))
+    grad = torch.tensor([[2.0, 4.0], [1.0, 6.0], [9.0, 9.0]], dtype=dtype)
+    (found,) = torch.autograd.grad(out, x, grad)
+    assert torch.equal(found, torch.tensor([[2.0, 5.0], [1.0, 0.0], [0.0, 5.0]], dtype=dtype))
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -122,7 +153,7 @@ def test_edges_do_not_outlive_their_use(name, symmetric):
 @pytest.mark.parametrize("backend", ["numba"], indirect=True)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_threads_do_not_change_a_bit(name, backend, monkeypatch):
-    from lcpool.ops.cpu import message
+    from lcpool.ops.cpu import maximum, message
 
     function, _, count = FORMULAS[name]
     generator = torch.Generator().manual_seed(0)
@@ -135,5 +166,6 @@ def test_threads_do_not_change_a_bit(name, backend, monkeypatch):
 
     alone = results()
     monkeypatch.setattr(message, "LEAST", 1)
+    monkeypatch.setattr(maximum, "LEAST", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     assert all(torch.equal(a, b) for a, b in zip(results(), alone, strict=True))

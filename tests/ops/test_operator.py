@@ -5,7 +5,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.library import opcheck
 
-from lcpool.ops import choose, connect, gate, lcsmp, message, segment, topk  # noqa: F401 - they define operators
+from lcpool.ops import choose, connect, gate, lcsmp, maximum, message, segment, topk, weights  # noqa: F401 - they define operators
 from lcpool.ops.edges import Edges
 from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
 
@@ -31,6 +31,12 @@ def samples():
     yield "gcn_roots", ROWS[:2]
     yield "difference_sum", (z, x, *ROWS)
     yield "difference_sum_backward", (plain, z.detach(), plain, *ROWS)
+    into, back = (weights.parts(way) for way in (EDGES.entries.into, EDGES.entries.out))
+    yield "weighted_sum", (x, features(7), *into, *back)
+    yield "weighted_sum", (x, features(7), *into[:2], None, *back)
+    yield "entry_dot", (z, x, *into, *back)
+    yield "neighbour_max", (x, *ROWS)
+    yield "neighbour_max_backward", (plain, plain, plain, *ROWS[2:])
     yield "softmax", (features(4), PTR)
     yield "softmax_backward", (h, h, PTR)
     yield "readout", (x, PTR)
@@ -65,8 +71,8 @@ def samples():
     graphs = ([batch, COUNTS, KEPT, torch.tensor([0, 2, 3])], 4, 3)
     yield "connect_assignment", (*entries, features(7), features(4), *graphs, False, 100)
     found, kept = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]]), [torch.empty(0).long()] * 3
-    weights = (torch.rand(7, dtype=torch.float64), h)
-    yield "connect_assignment_backward", (h, found, *kept, h[:0], *entries, *weights, *sizes)
+    values = (torch.rand(7, dtype=torch.float64), h)
+    yield "connect_assignment_backward", (h, found, *kept, h[:0], *entries, *values, *sizes)
     yield "in_range", (EDGES.index, 4, "edge_index", "node")
     yield "graph_count", (batch,)
     yield "require", (perm, torch.tensor(True), "never")
@@ -90,6 +96,7 @@ SUMS = {
     "neighbour_sum": (neighbour_sum, 1),
     "gcn_sum": (gcn_sum, 1),
     "difference_sum": (difference_sum, 2),
+    "neighbour_max": (maximum.neighbour_max, 1),
 }
 
 

@@ -53,6 +53,13 @@ def test_options_equal_pyg(options):
         agree(theirs, ours, x, edges, torch.rand(30, dtype=torch.float64), torch.arange(9) // 5)
 
 
+@given(graphs(undirected=True))
+def test_undirected_graphs_stay_undirected(example: Example):
+    out = ASAPooling(8).double()(example.features(), example.edge_index, None, example.batch)
+    pattern = dense(out.edge_index, out.x.size(0)) > 0
+    assert torch.equal(pattern, pattern.t())
+
+
 def test_always_keeps_the_fittest():
     """With a negative random number in PyG's layer, PyG keeps the least fit clusters."""
     theirs, ours = (layer.float() for layer in pair(sign=-1.0))

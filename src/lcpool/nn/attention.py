@@ -10,9 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
-from torch_geometric.utils import softmax
 
+from lcpool.nn.conv import checked, known_to
 from lcpool.ops.assignment import Assignment
+from lcpool.ops.edges import Edges, Entries
+from lcpool.ops.maximum import neighbour_max
+from lcpool.ops.precision import wide
+from lcpool.ops.segment import softmax
+from lcpool.ops.weights import entry_dot
 
 
 class ClusterAttention(nn.Module):
@@ -31,6 +36,8 @@ class ClusterAttention(nn.Module):
         dropout: share of the coefficients dropped in training.
         negative_slope: slope of the LeakyReLU below zero.
     """
+
+    usual = True  # what is known of edges is made use of, as in convolutions
 
     def __init__(
         self,
@@ -58,19 +65,26 @@ class ClusterAttention(nn.Module):
         for half in (*self.att_master.parameters(), *self.att_node.parameters()):
             nn.init.uniform_(half, -bound, bound)
 
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Assignment:
-        """S, on the pattern of ``edge_index``."""
-        node, cluster = edge_index
-        num_nodes = x.size(0)
+    def forward(
+        self, x: Tensor, edge_index: Tensor | Edges, edge_weight: Tensor | None
+    ) -> Assignment:
+        """S, on the pattern of ``edge_index``, which may be :class:`Edges`; cluster by cluster."""
+        edges = edge_index if isinstance(edge_index, Edges) else checked(edge_index, x)
         if self.conv is not None:
-            x = self.conv(x=x, edge_index=edge_index, edge_weight=edge_weight)
-        index, rows = cluster.unsqueeze(-1).expand(-1, x.size(-1)), x.index_select(0, node)
-        master = torch.zeros_like(x).scatter_reduce(0, index, rows, "amax", include_self=False)
-        query, key = self.att_master(self.lin(master)), self.att_node(x)
-        logits = (query.index_select(0, cluster) + key.index_select(0, node)).view(-1)
-        value = softmax(F.leaky_relu(logits, self.negative_slope), cluster, num_nodes=num_nodes)
+            known = known_to(self.conv, edges)
+            x = self.conv(x=x, edge_index=known, edge_weight=edge_weight)
+        entries = Entries.by_target(edges.into, x.size(0))
+        query, key = self.att_master(self.lin(neighbour_max(x, edges))), self.att_node(x)
+        logits = sum_of_ends(wide(query), wide(key), entries)
+        value = softmax(F.leaky_relu(logits, self.negative_slope), edges.into.ptr).to(x.dtype)
         value = F.dropout(value, p=self.dropout, training=self.training)
-        return Assignment(node, cluster, value, num_nodes, num_nodes)
+        return Assignment.of(entries, value)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.in_channels})"
+
+
+def sum_of_ends(query: Tensor, key: Tensor, entries: Entries) -> Tensor:
+    """q_j + k_i for each entry (i, j), as (q_j, 1) · (1, k_i): its gradients are added in order."""
+    one = torch.ones_like(key)
+    return entry_dot(torch.cat([query, one], dim=-1), torch.cat([one, key], dim=-1), entries)

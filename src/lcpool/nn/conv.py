@@ -18,9 +18,10 @@ from torch import Tensor
 from torch_geometric import nn as pyg
 
 from lcpool.ops.checks import Checks, check_edge_index
-from lcpool.ops.edges import Edges
+from lcpool.ops.edges import Edges, loop_weights
 from lcpool.ops.graph import edge_weight as one_weight
 from lcpool.ops.message import gcn_sum, neighbour_sum
+from lcpool.ops.weights import weighted_sum
 
 
 def convolve(
@@ -28,13 +29,19 @@ def convolve(
 ) -> Tensor:
     """``conv`` on ``edges``; the layers of this module make use of what is known of them."""
     weights = () if edge_weight is None else (edge_weight,)
-    out: Tensor = conv(x, edges if getattr(conv, "usual", False) else edges.index, *weights)
+    out: Tensor = conv(x, known_to(conv, edges), *weights)
     return out
+
+
+def known_to(layer: Any, edges: Edges) -> Any:
+    """The edges for a layer that makes use of what is known of them, their index for another."""
+    return edges if getattr(layer, "usual", False) else edges.index
 
 
 def faster(conv: Callable[..., Any]) -> Callable[..., Any]:
     """The class in this module that stands for a class of PyG's, or the class itself."""
-    return {pyg.GCNConv: FastGCNConv, pyg.GraphConv: FastGraphConv}.get(conv, conv)
+    known = {pyg.GCNConv: FastGCNConv, pyg.GraphConv: FastGraphConv, pyg.LEConv: FastLEConv}
+    return known.get(conv, conv)
 
 
 class FastGCNConv(pyg.GCNConv):  # type: ignore[misc]
@@ -63,7 +70,7 @@ class FastGCNConv(pyg.GCNConv):  # type: ignore[misc]
         elif edges.complete is not None:
             out = gcn_complete(x, edge_weight.view(-1, edges.complete, edges.complete))
         else:
-            out = gcn_sparse(x, edges.index, edge_weight)
+            out = gcn_sparse(x, edges, edge_weight)
         return out if self.bias is None else out + self.bias
 
 
@@ -93,10 +100,37 @@ class FastGraphConv(pyg.GraphConv):  # type: ignore[misc]
         elif edges.complete is not None:
             total = aggregate(edge_weight.view(-1, edges.complete, edges.complete), x)
         else:
-            source, target = edges.index
-            rows = x.index_select(0, source) * edge_weight.to(x.dtype).unsqueeze(-1)
-            total = torch.zeros_like(x).index_add(0, target, rows)
+            total = weighted_sum(x, edge_weight, edges.entries)
         out: Tensor = self.lin_rel(total) + self.lin_root(x)
+        return out
+
+
+class FastLEConv(pyg.LEConv):  # type: ignore[misc]
+    """PyG's ``LEConv``, the local extremum convolution, faster with its usual options."""
+
+    @property
+    def usual(self) -> bool:
+        """Whether no option was set that :meth:`on` does not know."""
+        return self.aggr == "add" and is_unwatched(self)
+
+    def forward(self, x: Any, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        """Convolve; ``edge_index`` may be :class:`Edges`, of which something is known."""
+        if isinstance(edge_index, Edges):
+            return self.on(x, edge_index, edge_weight)
+        if self.usual and is_plain(x, edge_index):
+            return self.on(x, checked(edge_index, x), one_weight(edge_weight, x.dtype))
+        out: Tensor = super().forward(x, edge_index, edge_weight)
+        return out
+
+    def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
+        """Σ_j e_ji (W₁x_j − W₂x_i) + W₃x_i, the sum of the e_ji beside that of the e_ji W₁x_j."""
+        a, b = self.lin1(x), self.lin2(x)
+        terms = torch.cat([a, torch.ones_like(a[:, :1])], dim=-1)
+        if edge_weight is None:
+            total = neighbour_sum(terms, edges)
+        else:
+            total = weighted_sum(terms, edge_weight, edges.entries)
+        out: Tensor = total[:, :-1] - total[:, -1:] * b + self.lin3(x)
         return out
 
 
@@ -123,19 +157,14 @@ def checked(edge_index: Tensor, x: Tensor) -> Edges:
     return edges
 
 
-def gcn_sparse(x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
+def gcn_sparse(x: Tensor, edges: Edges, edge_weight: Tensor) -> Tensor:
     """D^(-1/2) (A + I) D^(-1/2) X, where I stands for the self-loops that A has not."""
-    source, target = edge_index
-    loop = source == target
-    edge_weight = edge_weight.to(x.dtype)
-    weight = edge_weight.masked_fill(loop, 0.0)
-    # Edges that are no loops write to a row past the last.
-    place = source.masked_fill(~loop, x.size(0))
-    own = edge_weight.new_ones(x.size(0) + 1).scatter(0, place, edge_weight)[:-1]
-    root = inverse_root(own.index_add(0, target, weight)).unsqueeze(-1)
+    weight = edge_weight.to(x.dtype)
+    own = loop_weights(edges.index, weight, x.size(0)).unsqueeze(-1)
+    weight = weight.masked_fill(edges.index[0] == edges.index[1], 0.0)
+    root = inverse_root(own + weighted_sum(torch.ones_like(own), weight, edges.entries))
     x = root * x
-    rows = x.index_select(0, source) * weight.unsqueeze(-1)
-    return root * (own.unsqueeze(-1) * x).index_add(0, target, rows)
+    return root * (own * x + weighted_sum(x, weight, edges.entries))
 
 
 def gcn_complete(x: Tensor, A: Tensor) -> Tensor:

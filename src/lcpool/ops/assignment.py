@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from lcpool.ops.checks import Checks, check_count
+from lcpool.ops.checks import Checks, check_count, check_range
+from lcpool.ops.edges import Entries
 from lcpool.ops.kernels import kernels
+from lcpool.ops.lazy import lazy
 from lcpool.ops.operator import is_traced
+from lcpool.ops.weights import weighted_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +48,43 @@ class Assignment:
                 f"{list(self.value.shape)}."
             )
 
+    @classmethod
+    def of(cls, entries: Entries, value: Tensor) -> Assignment:
+        """Nodes are sources, clusters are targets."""
+        S = cls(entries.source, entries.target, value, entries.num_sources, entries.num_targets)
+        S.__dict__["entries"] = entries
+        return S
+
+    @lazy
+    def entries(self) -> Entries:
+        """The entries by node and by cluster, once it is known that there are such."""
+        checks = Checks()
+        S = self.checked(checks)
+        checks.settle()
+        return Entries(S.node.long(), S.cluster.long(), S.num_nodes, S.num_clusters)
+
+    def checked(self, checks: Checks) -> Assignment:
+        """S, once it is known that its entries are of nodes and clusters."""
+        node = check_range("assignment.node", self.node, self.num_nodes, "node", checks)
+        cluster = check_range(
+            "assignment.cluster", self.cluster, self.num_clusters, "cluster", checks
+        )
+        return replace(self, node=node, cluster=cluster)
+
     def reduce(self, x: Tensor) -> Tensor:
         """SᵀX: the features of the clusters."""
-        return self._sum(x, self.node, self.num_nodes, self.cluster, self.num_clusters)
+        check_rows(x, self.num_nodes)
+        return self._sum(x, self.entries)
 
     def lift(self, x: Tensor) -> Tensor:
         """S X': the features of the clusters brought back to the nodes they came from."""
-        return self._sum(x, self.cluster, self.num_clusters, self.node, self.num_nodes)
+        check_rows(x, self.num_clusters)
+        return self._sum(x, self.entries.reversed)
 
-    def _sum(self, x: Tensor, of: Tensor, given: int, to: Tensor, size: int) -> Tensor:
-        check_rows(x, given)
-        # Not x[of]: its gradient is not the same bits each time on a CPU of several threads.
-        rows = x.index_select(0, of)
-        if self.value is not None:
-            rows = rows * self.value.to(rows.dtype).view(-1, *[1] * (x.dim() - 1))
-        return rows.new_zeros(size, *x.shape[1:]).index_add(0, to, rows)
+    def _sum(self, x: Tensor, entries: Entries) -> Tensor:
+        value = x.new_ones(self.node.numel()) if self.value is None else self.value
+        out = weighted_sum(x.unsqueeze(-1).flatten(1), value, entries)
+        return out.view(out.size(0), *x.shape[1:])
 
     def columns(self, perm: Tensor, checks: Checks | None = None) -> Assignment:
         """S' = S(:, î): the clusters in ``perm`` alone, in its order."""

@@ -7,7 +7,6 @@ cluster selection.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -212,14 +211,7 @@ def assignment_connect(
     checks = Checks()
     edge_index = check_edge_index(edge_index, assignment.num_nodes, checks, assignment.node)
     check_edge_attr(edge_weight, edge_index)
-    node, cluster = (
-        check_range(f"assignment.{name}", index, size, name, checks)
-        for name, index, size in (
-            ("node", assignment.node, assignment.num_nodes),
-            ("cluster", assignment.cluster, assignment.num_clusters),
-        )
-    )
-    S = replace(assignment, node=node, cluster=cluster)
+    S = assignment.checked(checks)
     if edge_weight is not None:
         edge_weight = one_weight_an_edge(edge_weight, edge_weight.dtype)
     options = (self_loops, max_edges, checks)

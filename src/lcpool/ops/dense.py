@@ -17,6 +17,7 @@ from lcpool.ops import message
 from lcpool.ops.assignment import check_rows
 from lcpool.ops.graph import Graph
 from lcpool.ops.lazy import lazy
+from lcpool.ops.weights import weighted_sum
 
 CHUNK = 64
 
@@ -89,9 +90,7 @@ def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     """AS: for each node the sum of S over the targets of its edges."""
     if weight is None:
         return message.neighbour_sum(S, graph.edges.reversed)
-    source, target = graph.edge_index
-    rows = S.index_select(0, target) * weight.to(S.dtype).unsqueeze(-1)
-    return torch.zeros_like(S).index_add(0, source, rows)
+    return weighted_sum(S, weight, graph.edges.entries.reversed)
 
 
 def graph_sum(values: Tensor, graph: Graph) -> Tensor:

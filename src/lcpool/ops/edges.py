@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from lcpool.ops.kernels import kernels
 from lcpool.ops.lazy import lazy
 from lcpool.ops.operator import operator
-from lcpool.ops.sizes import row_pointers
+from lcpool.ops.sizes import owners, row_pointers
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """A list of nodes for each node: row i is ``node[ptr[i] : ptr[i + 1]]``."""
+    """A list of nodes for each node: row i is ``node[ptr[i] : ptr[i + 1]]``.
+
+    ``entry`` is the number of each in :class:`Entries`; None where these stand in order.
+    """
 
     ptr: Tensor
     node: Tensor
+    entry: Tensor | None = None
 
     @classmethod
     def of(cls, row: Tensor, node: Tensor, num_rows: int, in_order: bool = False) -> Neighbours:
@@ -26,6 +31,56 @@ class Neighbours:
         if in_order:
             return cls(row_pointers(row, num_rows), node.contiguous())
         return cls(*sorted_rows(row, node, num_rows))
+
+    @classmethod
+    def numbered(cls, row: Tensor, node: Tensor, num_rows: int) -> Neighbours:
+        """The same with the number of each entry."""
+        numbers = torch.arange(row.numel(), device=row.device)
+        ptr, entry = sorted_rows(row, numbers, num_rows)
+        return cls(ptr, node.index_select(0, entry), entry)
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The entries of a sparse matrix, M[source, target], whose values stand by their number.
+
+    Attributes:
+        source: the row of each entry.
+        target: its column.
+        num_sources: rows of M.
+        num_targets: columns of M.
+    """
+
+    source: Tensor
+    target: Tensor
+    num_sources: int
+    num_targets: int
+
+    @lazy
+    def out(self) -> Neighbours:
+        """The targets of each source."""
+        return Neighbours.numbered(self.source, self.target, self.num_sources)
+
+    @lazy
+    def into(self) -> Neighbours:
+        """The sources of each target."""
+        return Neighbours.numbered(self.target, self.source, self.num_targets)
+
+    @property
+    def reversed(self) -> Entries:
+        """Mᵀ, with the rows of M."""
+        entries = Entries(self.target, self.source, self.num_targets, self.num_sources)
+        entries.__dict__.update(out=self.into, into=self.out)
+        return entries
+
+    @classmethod
+    def by_target(cls, into: Neighbours, num_sources: int) -> Entries:
+        """Entries that stand by their targets."""
+        entries = cls(
+            into.node, owners(into.ptr, into.node.numel()), num_sources, into.ptr.numel() - 1
+        )
+        entries.__dict__["into"] = Neighbours(into.ptr, into.node)
+        return entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +113,14 @@ class Edges:
             return self.out
         return Neighbours.of(self.index[1], self.index[0], self.num_nodes)
 
+    @lazy
+    def entries(self) -> Entries:
+        """The edges by their numbers, for weights."""
+        entries = Entries(self.index[0], self.index[1], self.num_nodes, self.num_nodes)
+        if self.in_order:
+            entries.__dict__["out"] = self.out
+        return entries
+
     @property
     def reversed(self) -> Edges:
         """Aᵀ, with the rows of A. Not kept: two that hold each other would outlive their use."""
@@ -79,6 +142,13 @@ class Edges:
     def rows(self) -> list[Tensor]:
         """The rows, as :meth:`of_rows` takes them."""
         return [self.out.ptr, self.out.node, self.into.ptr, self.into.node]
+
+
+def loop_weights(index: Tensor, weight: Tensor, num_nodes: int) -> Tensor:
+    """The weight of each node's self-loop, 1 where it has none."""
+    # Edges that are no loops write to a row past the last.
+    place = index[0].masked_fill(index[0] != index[1], num_nodes)
+    return weight.new_ones(num_nodes + 1).scatter(0, place, weight)[:-1]
 
 
 class SortedRows:

@@ -60,6 +60,40 @@ def difference_sum_backward(
     return grad_z.to(z.dtype), -grad_y.to(y.dtype)
 
 
+def weighted_sum(
+    x: Tensor, weight: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None
+) -> Tensor:
+    """Σ w_e x_k over the entries (k, i) of each row i."""
+    by_row = weight if entry is None else weight.index_select(0, entry)
+    rows = wide(x).index_select(0, node) * wide(by_row).unsqueeze(-1)
+    return row_sum(rows, ptr).to(x.dtype)
+
+
+def entry_dot(y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None) -> Tensor:
+    """y_i · x_k of each entry (k, i)."""
+    rows = wide(y).index_select(0, owners(ptr, node.numel())) * wide(x).index_select(0, node)
+    dots = rows.sum(-1).to(x.dtype)
+    return dots if entry is None else torch.empty_like(dots).index_copy(0, entry, dots)
+
+
+def neighbour_max(x: Tensor, ptr: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
+    """The maximum over each node's neighbours, zeros without any, and how many share it."""
+    row, rows = owners(ptr, node.numel()), x.index_select(0, node)
+    most = x.new_full((ptr.numel() - 1, x.size(1)), -torch.inf)
+    most = most.scatter_reduce(0, row.unsqueeze(-1).expand_as(rows), rows, "amax")
+    shared = rows == most.index_select(0, row)
+    ties = row_sum(shared.to(wide(x).dtype), ptr).clamp(min=1).int()
+    return most.where(ptr.diff().unsqueeze(-1) > 0, 0.0), ties
+
+
+def neighbour_max_backward(
+    share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor
+) -> Tensor:
+    """The sum of the shares of maxima that each node has, for which there is a gradient again."""
+    is_most = x.index_select(0, owners(out_ptr, out_node.numel())) == most.index_select(0, out_node)
+    return row_sum(share.index_select(0, out_node).masked_fill(~is_most, 0.0), out_ptr).to(x.dtype)
+
+
 def softmax(values: Tensor, ptr: Tensor) -> Tensor:
     """The softmax over the nodes of each graph."""
     batch = owners(ptr, values.numel())

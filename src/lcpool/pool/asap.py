@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
-from torch_geometric.nn import LEConv
-from torch_geometric.utils import add_remaining_self_loops
 
 from lcpool.nn import ClusterAttention, ConvScore
+from lcpool.nn.conv import FastLEConv, faster
+from lcpool.ops.assignment import nonzero
 from lcpool.ops.connect import MAX_EDGES
-from lcpool.ops.edges import Edges
+from lcpool.ops.edges import Edges, loop_weights
 from lcpool.ops.graph import Graph, edge_weight
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.output import Pooled
@@ -54,10 +55,10 @@ class ASAPooling(LocalAssignmentPooling):
     ) -> None:
         if GNN is None and kwargs:
             raise TypeError(f"unknown arguments {sorted(kwargs)}: they would go to 'GNN'.")
-        conv = None if GNN is None else GNN(in_channels, in_channels, **kwargs)
+        conv = None if GNN is None else faster(GNN)(in_channels, in_channels, **kwargs)
         super().__init__(
             ClusterAttention(in_channels, conv, dropout, negative_slope),
-            ConvScore(LEConv(in_channels, 1), "sigmoid"),
+            ConvScore(FastLEConv(in_channels, 1), "sigmoid"),
             ratio,
             self_loops=add_self_loops,
             max_edges=max_edges,
@@ -84,10 +85,15 @@ class ASAPooling(LocalAssignmentPooling):
 
     def prepare(self, graph: Graph) -> Graph:
         """A + I: ones on the diagonal where it has none."""
-        edges, weight = add_remaining_self_loops(
-            graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype), 1.0, graph.num_nodes
-        )
-        return replace(graph, edges=Edges(edges, graph.num_nodes), edge_attr=weight)
+        index, weight = graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype)
+        others = nonzero(index[0] != index[1], graph.checks)
+        nodes = torch.arange(graph.num_nodes, device=index.device)
+        if weight is not None:
+            own = loop_weights(index, weight, graph.num_nodes)
+            weight = torch.cat([weight.index_select(0, others), own])
+        index = torch.cat([index.index_select(1, others), nodes.expand(2, -1)], dim=1)
+        edges = Edges(index, graph.num_nodes, graph.edges.symmetric)
+        return replace(graph, edges=edges, edge_attr=weight)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.in_channels}, {self._size_repr()})"

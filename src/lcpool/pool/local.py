@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lcpool.nn import ConvScore, Score
-from lcpool.nn.conv import convolve
+from lcpool.nn.conv import convolve, known_to
 from lcpool.ops.assignment import Assignment, clusters, selection
 from lcpool.ops.checks import Trust
 from lcpool.ops.connect import (
@@ -206,7 +206,8 @@ class LocalAssignmentPooling(SelectionPooling):
         """S = f(X, A) and X* = SᵀX."""
         if self.assign is None:
             return graph.x, None
-        S = self.assign(graph.x, graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype))
+        weight = edge_weight(graph.edge_attr, graph.x.dtype)
+        S = self.assign(graph.x, known_to(self.assign, graph.edges), weight)
         if not isinstance(S, Assignment) or (S.num_nodes, S.num_clusters) != (
             graph.num_nodes,
             graph.num_nodes,
@@ -238,7 +239,7 @@ class LocalAssignmentPooling(SelectionPooling):
             graph.edge_index, S, edge_weight(graph.edge_attr, graph.x.dtype), graph.batch, plan,
             self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
-        return Edges(index, perm.numel(), in_order=True), weight, S
+        return Edges(index, perm.numel(), graph.edges.symmetric, in_order=True), weight, S
 
     def __repr__(self) -> str:
         name = self.__class__.__name__

@@ -11,6 +11,7 @@ from lcpool.ops.cpu.lcsmp import (
     shifted_difference_backward,
     shifted_difference_sum,
 )
+from lcpool.ops.cpu.maximum import neighbour_max, neighbour_max_backward
 from lcpool.ops.cpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
 from lcpool.ops.cpu.product import (
     columns,
@@ -20,6 +21,7 @@ from lcpool.ops.cpu.product import (
 )
 from lcpool.ops.cpu.select import select
 from lcpool.ops.cpu.survey import rows, survey
+from lcpool.ops.cpu.weights import entry_dot, weighted_sum
 
 __all__ = [
     "aggregate",
@@ -34,9 +36,12 @@ __all__ = [
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",
+    "entry_dot",
     "gate",
     "gate_backward",
     "gcn_roots",
+    "neighbour_max",
+    "neighbour_max_backward",
     "readout",
     "readout_backward",
     "rows",
@@ -47,4 +52,5 @@ __all__ = [
     "softmax_backward",
     "survey",
     "takes_assignment",
+    "weighted_sum",
 ]

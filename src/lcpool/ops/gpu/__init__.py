@@ -10,10 +10,12 @@ from lcpool.ops.gpu.lcsmp import (
     shifted_difference_backward,
     shifted_difference_sum,
 )
+from lcpool.ops.gpu.maximum import neighbour_max, neighbour_max_backward
 from lcpool.ops.gpu.message import aggregate, difference_sum, difference_sum_backward, gcn_roots
 from lcpool.ops.gpu.product import connect_assignment, connect_assignment_backward, takes_assignment
 from lcpool.ops.gpu.select import select
 from lcpool.ops.gpu.survey import rows, survey
+from lcpool.ops.gpu.weights import entry_dot, weighted_sum
 from lcpool.ops.plain import cluster_search, columns
 
 __all__ = [
@@ -29,9 +31,12 @@ __all__ = [
     "connect_clusters",
     "difference_sum",
     "difference_sum_backward",
+    "entry_dot",
     "gate",
     "gate_backward",
     "gcn_roots",
+    "neighbour_max",
+    "neighbour_max_backward",
     "readout",
     "readout_backward",
     "rows",
@@ -42,4 +47,5 @@ __all__ = [
     "softmax_backward",
     "survey",
     "takes_assignment",
+    "weighted_sum",
 ]
