@@ -74,12 +74,13 @@ def test_norms(norm):
 
 
 def test_options_reach_the_pooling():
-    options = PoolingOptions(ratio=0.25, score_channels=3, self_loops=False, rescale=True)
+    options = PoolingOptions(0.25, score_channels=3, self_loops=False, rescale=True, hops=2)
     pool = network(options=options).pools[0]
     assert pool.ratio == 0.25
     assert pool.score.hidden_channels == 3
     assert not pool.self_loops
     assert pool.score.rescale
+    assert pool.hops == 2
     assert network(pool="lcpool*").pools[0].cluster is not None
 
 

@@ -50,6 +50,25 @@ def test_lemma_5(example: Example, self_loops):
 
 
 @pytest.mark.usefixtures("backend")
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(graphs(), st.booleans())
+def test_fewer_hops(example: Example, self_loops):
+    A, perm = example.A, example.perm()
+    for hops, reached in ((1, A), (2, A + A @ A)):
+        expected = reached[perm][:, perm]
+        if not self_loops:
+            expected.fill_diagonal_(0)
+        found = cluster_connect(example.edge_index, perm, example.num_nodes, self_loops, hops=hops)
+        assert torch.equal(found, edges_of(expected))
+
+
+def test_there_are_three_hops_at_most():
+    for hops in (0, 4):
+        with pytest.raises(ValueError, match=f"'hops' must be 1, 2 or 3, not {hops}"):
+            LCPooling(4, hops=hops)
+
+
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("astray", ["edges", "kept nodes"])
 def test_what_does_not_stand_by_graph_counts_too(astray):
     """Edges that leave their graph, and kept nodes in another order than planned."""

@@ -63,8 +63,8 @@ def samples():
     inputs = [plain, b_d, W_fd, b_fd, b_x, w_s]
     yield "lcpool_backward", (plain[:3], None, chosen, kept, inputs, list(ROWS), *graphs)
     yield "lcpool_backward", (plain[:3], h[:3], chosen, kept, inputs, list(ROWS), *graphs)
-    yield "connect_clusters", (EDGES.index, [], 4, perm, batch, COUNTS, KEPT, True, 100)
-    yield "connect_clusters", (EDGES.index, EDGES.rows(), 4, perm, batch, COUNTS, KEPT, False, 9)
+    yield "connect_clusters", (EDGES.index, [], 4, perm, batch, COUNTS, KEPT, True, 100, 3)
+    yield "connect_clusters", (EDGES.index, EDGES.rows(), 4, perm, batch, COUNTS, KEPT, False, 9, 2)
     entries = (EDGES.index, torch.tensor([0, 1, 2, 3]), torch.tensor([0, 0, 1, 1]))
     sizes = ([], 4, 2)
     yield "connect_assignment", (*entries, features(7), features(4), *sizes, True, 100)

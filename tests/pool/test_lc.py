@@ -185,7 +185,8 @@ def test_lift_gives_every_node_the_mean_of_its_clusters():
 
 
 def test_options_reach_the_parts():
-    pool = LCPooling(8, 0.25, multiplier=2.0, hidden_channels=5, rescale=True, edge_fill=1.0)
+    options = {"hidden_channels": 5, "rescale": True, "edge_fill": 1.0, "hops": 2}
+    pool = LCPooling(8, 0.25, multiplier=2.0, **options)
     assert pool.score.hidden_channels == 5
     assert pool.score.rescale
     x = torch.randn(5, 8)
@@ -193,7 +194,8 @@ def test_options_reach_the_parts():
     torch.testing.assert_close(out.x, 2 * (x * h.view(-1, 1))[out.perm])
     assert set(out.edge_attr.tolist()) <= {0.0, 1.0}
     assert repr(pool) == (
-        "LCPooling(8, ratio=0.25, hidden_channels=5, multiplier=2.0, edge_fill=1.0, rescale=True)"
+        "LCPooling(8, ratio=0.25, hidden_channels=5, multiplier=2.0, edge_fill=1.0, hops=2, "
+        "rescale=True)"
     )
 
 

@@ -133,12 +133,12 @@ def test_the_defaults_are_the_papers():
 def test_every_option_arrives():
     result = train(
         GRAPHS, "lcpool", "plain", "graphconv", 2, ratio=0.25, hidden=6, norm="layer", poolings=2,
-        score_channels=3, self_loops=False, rescale=True, epochs=1, patience=7, lr=0.01,
+        score_channels=3, self_loops=False, rescale=True, hops=2, epochs=1, patience=7, lr=0.01,
         batch_size=9, split="fresh", seed=4, device="cpu", stack=1,
     )  # fmt: skip
     assert result.architecture == Architecture(
         backbone="plain", conv="graphconv", pool="lcpool", hidden=6, norm="layer", poolings=2,
-        options=PoolingOptions(ratio=0.25, score_channels=3, self_loops=False, rescale=True),
+        options=PoolingOptions(0.25, score_channels=3, self_loops=False, rescale=True, hops=2),
     )  # fmt: skip
     assert result.protocol == Protocol(
         lr=0.01, batch_size=9, max_epochs=1, patience=7, split="fresh", seed=4

@@ -305,7 +305,7 @@ def test_another_configuration_does_not_take_the_checkpoint(other, tmp_path):
 
 @pytest.mark.usefixtures("every_epoch")
 @pytest.mark.parametrize("other", [{"ratio": 0.25}, {"score_channels": 3}, {"self_loops": False},
-                                   {"rescale": True}])  # fmt: skip
+                                   {"rescale": True}, {"hops": 2}])  # fmt: skip
 def test_nor_do_other_options_of_a_pooling(other, tmp_path):
     break_off(tmp_path, after=1, pool="lcpool", runs=1)
     assert first_epoch(tmp_path, pool="lcpool", runs=1) == 2

@@ -52,6 +52,7 @@ def train(
     ] = None,
     self_loops: Annotated[bool, network(help="Keep the diagonal of LCPool's A'.")] = True,
     rescale: Annotated[bool, network(help="Gate LCPool's features with n·h, not h.")] = False,
+    hops: Annotated[int, network(help="How far apart LCPool connects nodes: 1, 2 or 3.")] = 3,
     runs: Annotated[int, protocol(help="Runs, each with its own beginning and order.")] = 10,
     epochs: Annotated[int, protocol(help="The most epochs.")] = 500,
     patience: Annotated[int, protocol(help="Epochs to wait for a better one.")] = 50,
@@ -103,7 +104,7 @@ def train(
             result = train_network(
                 dataset, pool, backbone, conv, runs,
                 ratio=_number(ratio), hidden=hidden, norm=norm, poolings=poolings,
-                score_channels=score_channels, self_loops=self_loops, rescale=rescale,
+                score_channels=score_channels, self_loops=self_loops, rescale=rescale, hops=hops,
                 epochs=epochs, patience=patience, lr=lr, batch_size=batch_size,
                 split=split, seed=seed, device=device, stack=stack,
                 checkpoints=_checkpoint_folder(checkpoints), root=root, on_epoch=progress,

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from lcpool.nn.conv import FastGCNConv
+from lcpool.ops.connect import HOPS, check_hops
 from lcpool.ops.topk import check_ratio
 from lcpool.pool import (
     ASAPooling,
@@ -35,15 +36,18 @@ class PoolingOptions:
         score_channels: width inside LCSMP; the input's by default.
         self_loops: keep the diagonal of LCPool's A'.
         rescale: gate LCPool's features with n·h in place of h.
+        hops: how far apart LCPool connects nodes.
     """
 
     ratio: float = 0.5
     score_channels: int | None = None
     self_loops: bool = True
     rescale: bool = False
+    hops: int = HOPS
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
+        check_hops(self.hops)
 
 
 def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> nn.Module:
@@ -53,6 +57,7 @@ def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> nn.Module:
         hidden_channels=o.score_channels,
         self_loops=o.self_loops,
         rescale=o.rescale,
+        hops=o.hops,
         **more,
     )
 

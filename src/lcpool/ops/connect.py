@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.assignment import Assignment, clusters, nonzero, positions
+from lcpool.ops.assignment import Assignment, clusters, nonzero, positions, selection
 from lcpool.ops.checks import (
     Checks,
     check_count,
@@ -32,6 +32,8 @@ from lcpool.ops.weighted import connect_assignment
 
 # Beyond this many edges (4 GiB of indices) a pooled graph is taken for a mistake.
 MAX_EDGES = 2**28
+# On undirected graphs, A + AᵀA + A² + AᵀA² connects nodes that are so far apart.
+HOPS = 3
 TWICE = "'perm' names a node twice; keep each node once."
 
 
@@ -56,6 +58,7 @@ def cluster_connect(
     num_nodes: int,
     self_loops: bool = True,
     max_edges: int = MAX_EDGES,
+    hops: int = HOPS,
 ) -> Tensor:
     r"""Connect kept nodes whose clusters touch (lemma 5).
 
@@ -64,7 +67,8 @@ def cluster_connect(
 
     The cluster of a node is the node and all that have an edge into it. Two kept nodes are
     connected when an edge leads from the cluster of the first to the cluster of the second; on an
-    undirected graph, when they are at most three hops apart.
+    undirected graph, when they are at most three hops apart. With fewer ``hops`` the node itself
+    stands for the cluster of the first, A' = ones(A + A²)(î, î), or of both, A' = ones(A)(î, î).
 
     Args:
         edge_index: source and target of each edge, ``[2, num_edges]``. Duplicate edges and
@@ -73,6 +77,7 @@ def cluster_connect(
         num_nodes: the number of nodes.
         self_loops: keep the diagonal of A', as the formula gives it.
         max_edges: refuse a pooled graph with more edges than this.
+        hops: how far apart nodes may be that are connected: 3, the paper's, 2 or 1.
 
     Returns:
         The edges of A', ``[2, num_pooled_edges]``, sorted and free of duplicates.
@@ -84,11 +89,19 @@ def cluster_connect(
                 [1, 0, 2, 1]])
     """
     checks = Checks()
+    check_hops(hops)
     check_count("num_nodes", num_nodes)
     edge_index = check_edge_index(edge_index, num_nodes, checks, like=None)
     perm = check_perm(perm, num_nodes, checks, like=edge_index)
     edges = Edges(edge_index, num_nodes)
-    return connect_clusters(edges, Kept(perm), None, None, self_loops, max_edges, checks)
+    return connect_clusters(edges, Kept(perm), None, None, self_loops, max_edges, checks, hops)
+
+
+def check_hops(hops: int) -> int:
+    """``hops``, if there is such a neighbourhood."""
+    if hops not in range(1, HOPS + 1):
+        raise ValueError(f"'hops' must be 1, 2 or 3, not {hops}.")
+    return hops
 
 
 def check_perm(perm: Tensor, num_nodes: int, checks: Checks, like: Tensor) -> Tensor:
@@ -109,6 +122,7 @@ def connect_clusters(
     self_loops: bool,
     max_edges: int,
     checks: Checks,
+    hops: int = HOPS,
 ) -> Tensor:
     """:func:`cluster_connect` on checked input, by a compiled kernel where there is one.
 
@@ -116,14 +130,16 @@ def connect_clusters(
     where that is known.
     """
     if is_traced():
-        return _connect_traced(edges, kept.perm, batch, plan, self_loops, max_edges)
+        return _connect_traced(edges, kept.perm, batch, plan, self_loops, max_edges, hops)
     options = (self_loops, max_edges, checks)
     kernel = kernels(kept.perm)
-    found: Tensor | None = kernel.connect_clusters(edges, kept, batch, plan, *options)
+    found: Tensor | None = kernel.connect_clusters(edges, kept, batch, plan, *options, hops)
     if found is not None:
         return found
     S = clusters(edges.index, kept.perm, edges.num_nodes, checks)
-    return connect_by_joins(edges.index, None, S, self_loops, max_edges, checks)[0]
+    itself = selection(kept.perm, edges.num_nodes)
+    left, right = S if hops > 2 else itself, S if hops > 1 else itself
+    return connect_by_joins(edges.index, None, right, *options, left)[0]
 
 
 def _connect_traced(
@@ -133,6 +149,7 @@ def _connect_traced(
     plan: KeepPlan | None,
     self_loops: bool,
     max_edges: int,
+    hops: int,
 ) -> Tensor:
     """:func:`connect_clusters` as an operator."""
     if plan is None:
@@ -140,7 +157,7 @@ def _connect_traced(
     batch = perm.new_zeros(edges.num_nodes) if batch is None else batch
     found: Tensor = connect_traced(
         edges.index, edges.rows() if perm.is_cuda else [], edges.num_nodes,
-        perm, batch, plan.sizes.counts, plan.kept.counts, self_loops, max_edges,
+        perm, batch, plan.sizes.counts, plan.kept.counts, self_loops, max_edges, hops,
     )  # fmt: skip
     return found
 
@@ -159,12 +176,14 @@ class ConnectClusters:
         kept: Tensor,
         self_loops: bool,
         max_edges: int,
+        hops: int,
     ) -> Tensor:
         """Put together again what an operator can only take apart."""
         edges = Edges.of_rows(edge_index, num_nodes, rows)
         plan = KeepPlan(Sizes.of(sizes, perm.device), Sizes.of(kept, perm.device))
         kept_nodes = Kept(perm, batch.index_select(0, perm))
-        return connect_clusters(edges, kept_nodes, batch, plan, self_loops, max_edges, Checks())
+        options = (self_loops, max_edges, Checks(), hops)
+        return connect_clusters(edges, kept_nodes, batch, plan, *options)
 
     @staticmethod
     def fake(edge_index: Tensor, *_: Any) -> Tensor:
@@ -174,7 +193,8 @@ class ConnectClusters:
 
 connect_traced = operator(
     "connect_clusters(Tensor edge_index, Tensor[] rows, SymInt num_nodes, Tensor perm, "
-    "Tensor batch, Tensor sizes, Tensor kept, bool self_loops, SymInt max_edges) -> Tensor",
+    "Tensor batch, Tensor sizes, Tensor kept, bool self_loops, SymInt max_edges, int hops) "
+    "-> Tensor",
     ConnectClusters,
 )
 

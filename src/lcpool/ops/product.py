@@ -127,11 +127,16 @@ def connect_by_joins(
     self_loops: bool,
     max_edges: int,
     checks: Checks,
+    left: Assignment | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """SᵀAS by joins, block by block; counted first where it might exceed ``max_edges``."""
+    """SᵀAS by joins, block by block; counted first where it might exceed ``max_edges``.
+
+    With ``left``, which has as many clusters, it stands in the place of the first S.
+    """
+    left = S if left is None else left
     A = Rows.of(edge_index[0], edge_index[1], edge_weight, S.num_nodes)
     by_node = Rows.of(S.node, S.cluster, S.value, S.num_nodes)
-    by_cluster = Rows.of(S.cluster, S.node, S.value, S.num_clusters)
+    by_cluster = Rows.of(left.cluster, left.node, left.value, left.num_clusters)
     product = TripleProduct(by_cluster, A, by_node, max(S.num_clusters, 1), checks)
     if product.work > max_edges:
         with torch.no_grad():

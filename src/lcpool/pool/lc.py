@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from lcpool.nn import LCSMP
-from lcpool.ops.connect import MAX_EDGES
+from lcpool.ops.connect import HOPS, MAX_EDGES
 from lcpool.pool.local import LocalClusterPooling
 
 
@@ -33,6 +33,7 @@ class LCPooling(LocalClusterPooling):
         edge_fill: keep the attributes of surviving edges, and give this value to new ones; without
             it ``edge_attr`` is not used and comes back as None.
         max_edges: refuse a pooled graph with more edges than this.
+        hops: connect nodes that are at most so far apart, in place of the three of the formula.
 
     Example:
         >>> import torch
@@ -56,16 +57,18 @@ class LCPooling(LocalClusterPooling):
         rescale: bool = False,
         edge_fill: float | None = None,
         max_edges: int = MAX_EDGES,
+        hops: int = HOPS,
     ) -> None:
         score = LCSMP(in_channels, hidden_channels, rescale)
         super().__init__(
-            score, cluster, ratio, min_score, multiplier, self_loops, edge_fill, max_edges
+            score, cluster, ratio, min_score, multiplier, self_loops, edge_fill, max_edges, hops
         )
         self.in_channels = in_channels
 
     def __repr__(self) -> str:
         shown = [str(self.in_channels), self._size_repr()]
-        score, usual = self.score, {"multiplier": 1.0, "self_loops": True, "edge_fill": None}
+        score = self.score
+        usual = {"multiplier": 1.0, "self_loops": True, "edge_fill": None, "hops": HOPS}
         assert isinstance(score, LCSMP)
         if score.hidden_channels != self.in_channels:
             shown.append(f"hidden_channels={score.hidden_channels}")

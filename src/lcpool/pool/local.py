@@ -16,7 +16,9 @@ from lcpool.nn.conv import convolve, known_to
 from lcpool.ops.assignment import Assignment, clusters, selection
 from lcpool.ops.checks import Trust
 from lcpool.ops.connect import (
+    HOPS,
     MAX_EDGES,
+    check_hops,
     connect_clusters,
     filter_edges,
     surviving_edge_attr,
@@ -269,6 +271,7 @@ class LocalClusterPooling(SelectionPooling):
         self_loops: keep the diagonal of A', as the formula gives it.
         edge_fill: keep the attributes of surviving edges, and give this value to new ones.
         max_edges: refuse a pooled graph with more edges than this.
+        hops: connect nodes that are at most so far apart, in place of the three of the formula.
     """
 
     def __init__(
@@ -281,8 +284,10 @@ class LocalClusterPooling(SelectionPooling):
         self_loops: bool = True,
         edge_fill: float | None = None,
         max_edges: int = MAX_EDGES,
+        hops: int = HOPS,
     ) -> None:
         super().__init__(score, ratio, min_score, multiplier, max_edges)
+        self.hops = check_hops(hops)
         check_instance("cluster", cluster)
         self.cluster = cluster
         self.self_loops = self_loops
@@ -300,8 +305,9 @@ class LocalClusterPooling(SelectionPooling):
         """A' = ones(A + AᵀA + A² + AᵀA²)(î, î)."""
         perm = kept.perm
         index = connect_clusters(
-            graph.edges, kept, graph.batch, plan, self.self_loops, self.max_edges, graph.checks
-        )
+            graph.edges, kept, graph.batch, plan,
+            self.self_loops, self.max_edges, graph.checks, self.hops,
+        )  # fmt: skip
         edges = Edges(index, perm.numel(), graph.edges.symmetric, in_order=True)
         means = partial(_mean_of_clusters, graph.edge_index, perm, graph.num_nodes)
         return edges, self._edge_attr(graph, perm, index), means

@@ -180,6 +180,7 @@ class Grid:
     score_channels: int | None = None
     self_loops: bool = True
     rescale: bool = False
+    hops: int = 3
     epochs: int = 500
     patience: int = 50
     lr: float = 5e-4
@@ -211,7 +212,9 @@ class Grid:
 
     def cells(self, datasets: Mapping[Any, Dataset]) -> list[Cell]:
         """Every cell, datasets outermost; ``datasets`` holds what :attr:`datasets` refers to."""
-        options = PoolingOptions(self.ratio, self.score_channels, self.self_loops, self.rescale)
+        options = PoolingOptions(
+            self.ratio, self.score_channels, self.self_loops, self.rescale, self.hops
+        )
         return [
             Cell(
                 datasets[dataset],

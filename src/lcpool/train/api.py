@@ -40,6 +40,7 @@ def train(
     score_channels: int | None = None,
     self_loops: bool = True,
     rescale: bool = False,
+    hops: int = 3,
     epochs: int = 500,
     patience: int = 50,
     lr: float = 5e-4,
@@ -67,6 +68,7 @@ def train(
         score_channels: width inside LCSMP.
         self_loops: keep the diagonal of LCPool's A'.
         rescale: gate LCPool's features with n·h in place of h.
+        hops: how far apart LCPool connects nodes.
         epochs: the most epochs.
         patience: epochs without improvement after which a selection rule is settled.
         lr: learning rate.
@@ -87,7 +89,7 @@ def train(
     for name, number in (("runs", runs), ("epochs", epochs)):
         if number < 1:
             raise ValueError(f"'{name}' must be at least 1, not {number}.")
-    options = PoolingOptions(ratio, score_channels, self_loops, rescale)
+    options = PoolingOptions(ratio, score_channels, self_loops, rescale, hops)
     architecture = Architecture(backbone, conv, pool, hidden, norm, poolings, options)
     protocol = Protocol(lr, batch_size, epochs, patience, split, seed)  # type: ignore[arg-type]
     graphs = dataset if isinstance(dataset, GraphSet) else load_dataset(dataset, root=root)

@@ -37,8 +37,14 @@ def connect_clusters(
     self_loops: bool,
     max_edges: int,
     checks: Checks,
-) -> Tensor:
-    """The pattern of S'ᵀAS' for S = I + A; graphs need not be told apart."""
+    hops: int,
+) -> Tensor | None:
+    """The pattern of S'ᵀAS' for S = I + A; graphs need not be told apart.
+
+    A search is of depth three: fewer hops are left to joins.
+    """
+    if hops < 3:
+        return None
     return search_clusters(edges.index, kept.perm, edges.num_nodes, self_loops, max_edges)
 
 

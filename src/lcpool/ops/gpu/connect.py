@@ -52,6 +52,7 @@ def connect_clusters(
     self_loops: bool,
     max_edges: int,
     checks: Checks,
+    hops: int,
 ) -> Tensor | None:
     """The pattern of S'ᵀAS' for S = I + A, or None where its bits take too much memory.
 
@@ -63,6 +64,7 @@ def connect_clusters(
         self_loops: keep the diagonal.
         max_edges: refuse more edges than this.
         checks: pending verdicts, read with the number of edges.
+        hops: with two the first S is I, with one both are.
     """
     perm, of_kept, place = kept
     if plan is None:
@@ -75,9 +77,11 @@ def connect_clusters(
         perm, place = perm.contiguous(), positions(perm, edges.num_nodes)
         of_kept = batch.index_select(0, perm)
     graphs = Graphs(batch, of_kept, plan.kept.ptr, most)
-    return pattern(
-        edges.out, edges.out, edges.into, (place, perm), graphs, self_loops, max_edges, checks
-    )
+    onto, members = edges.out, edges.into
+    if hops < 3:
+        alone = Neighbours(torch.zeros_like(onto.ptr), onto.node)
+        onto, members = onto if hops > 1 else alone, alone
+    return pattern(onto, edges.out, members, (place, perm), graphs, self_loops, max_edges, checks)
 
 
 def fits(num_nodes: int, num_clusters: int, most: int) -> bool:
