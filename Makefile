@@ -3,7 +3,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper test lint types unit wheel format clean
+.PHONY: help demo paper audit test lint types unit wheel format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -14,6 +14,9 @@ demo: $(READY)  ## train several poolings on the built-in dataset and rank them
 paper: $(READY)  ## write results/paper anew from the runs in it
 	$(BIN)/lcpool report results/paper/runs-fresh.csv results/paper/runs-shared.csv \
 	    --split both --out results/paper
+
+audit: $(READY)  ## write docs/paper-audit.md anew from results
+	$(BIN)/lcpool audit results --out docs/paper-audit.md
 
 test: lint types unit wheel  ## everything CI runs
 

@@ -1,6 +1,7 @@
 """Training time of lcpool's stacked runs beside a plain PyG loop, on the same data.
 
     python benchmarks/training.py --datasets PROTEINS DD --runs 10 --device cuda
+    python benchmarks/training.py --datasets PROTEINS --device cuda --workers --out costs.csv
     python benchmarks/training.py --profile lcpool asapool --datasets PROTEINS --device cuda
 
 lcpool trains all runs as one (``lcpool.train.Trainer``). The plain loop trains one run, the way one
@@ -19,8 +20,10 @@ largest of the batch; on a CPU they are skipped where that adjacency could take 
 as a layer.
 
 Both train in one process in turns, so that noise meets both alike. Times are medians. With several
-``--workers`` the fastest plain loop counts. Peak memory is what torch allocates on the GPU for one
-side: its data, parameters, optimizer and the largest step.
+``--workers`` the fastest plain loop counts; with ``--workers`` and no number lcpool trains alone,
+and ``--out`` keeps what an epoch of its runs takes, seconds and peak memory, as a table. Peak
+memory is what torch allocates on the GPU for one side: its data, parameters, optimizer and the
+largest step.
 
 ``--profile`` instead shows, for both sides, where a few training steps spend their time. The GPU's
 busy share is its busy time over the steps' time *without* the profiler, which slows the host only.
@@ -534,9 +537,10 @@ def short(kernel: str) -> str:
 
 
 def best_plain(cells: dict[str, Cell]) -> Cell:
-    """The fastest plain loop, or the note of one if none has a time."""
+    """The fastest plain loop, or the note of one if none has a time; a dash if there is none."""
     plain = [cell | {"name": name} for name, cell in cells.items() if name != OURS]
-    return min(plain, key=lambda cell: cell.get("epoch", float("inf")))
+    nobody = {"name": "none", "note": "–"}
+    return min(plain, key=lambda cell: cell.get("epoch", float("inf")), default=nobody)
 
 
 def speed_up(cells: dict[str, Cell]) -> float | None:
@@ -571,6 +575,18 @@ def text(cell: Cell, key: str) -> str:
     if key not in cell:
         return cell["note"] if key == "epoch" else "–"
     return f"{cell[key]:.4f}" if cell[key] < 1 else f"{cell[key]:.2f}"
+
+
+def write_costs(results: Iterable[Cell], path: Path) -> None:
+    """A row for each dataset and pooling: what an epoch of lcpool's runs, trained as one, takes."""
+    lines = ["dataset,pool,seconds_per_epoch,peak_mib"]
+    for result in results:
+        ours = result.get("cells", {}).get(OURS, {})
+        if "epoch" in ours:
+            mib = f"{ours['mib']:.1f}" if "mib" in ours else ""
+            lines.append(f"{result['dataset']},{result['pool']},{ours['epoch']:.5f},{mib}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
 
 
 def describe(graphs: GraphSet, args: argparse.Namespace) -> str:
@@ -629,8 +645,9 @@ def arguments() -> argparse.Namespace:
     add("--hidden", type=int, default=128, help="width of the network")
     add("--epochs", type=int, default=2, help="epochs timed at a time")
     add("--repeats", type=int, default=5, help="how often each loop has its turn")
-    add("--workers", nargs="+", type=int, default=[0], metavar="N",
-        help="DataLoader workers of the plain loop; of several, the fastest counts")  # fmt: skip
+    add("--workers", nargs="*", type=int, default=[0], metavar="N",
+        help="DataLoader workers of the plain loop; of several, the fastest counts; without a "
+        "number there is no plain loop")  # fmt: skip
     add("--pin", action="store_true", help="let the plain loop copy from pinned memory")
     add("--threads", type=int, default=torch.get_num_threads(), help="threads on the CPU")
     add("--dense-limit", type=float, default=1.0, metavar="GIB",
@@ -640,6 +657,7 @@ def arguments() -> argparse.Namespace:
         help="instead, show where training steps of these spend their time")  # fmt: skip
     add("--steps", type=int, default=8, help="training steps to profile")
     add("--json", type=Path, metavar="FILE", help="where to save all numbers")
+    add("--out", type=Path, metavar="FILE", help="where to write lcpool's costs as CSV")
     args = parser.parse_args()
     for name in ("runs", "epochs", "repeats", "threads", "steps"):
         if getattr(args, name) < 1:
@@ -687,7 +705,8 @@ def main() -> None:
     host = machine(args)
     show_machine(host)
     # Paths say something about this machine, not about the figures.
-    settings = {key: value for key, value in vars(args).items() if key not in ("json", "root")}
+    paths = ("json", "out", "root")
+    settings = {key: value for key, value in vars(args).items() if key not in paths}
     results: list[Cell] = []
 
     def save(result: Cell) -> None:
@@ -695,6 +714,8 @@ def main() -> None:
         if args.json:
             saved = {"machine": host, "settings": settings, "results": results}
             args.json.write_text(json.dumps(saved, indent=1))
+        if args.out:
+            write_costs(results, args.out)
 
     for dataset in args.datasets:
         try:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lcpool.cli import bench, data
+from lcpool.cli.audit import audit
 from lcpool.cli.errors import one_line_errors
 from lcpool.cli.report import report
 from lcpool.cli.train import train
@@ -16,6 +17,7 @@ app.add_typer(data.app, name="data")
 app.command()(train)
 app.add_typer(bench.app, name="bench")
 app.command()(report)
+app.command()(audit)
 
 
 def show_version(asked: bool) -> None:

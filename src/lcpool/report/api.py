@@ -54,10 +54,10 @@ class Report:
         highest = contenders.groupby(GROUP)["mean"].transform("max").reindex(cells.index)
         cells["best"] = cells["mean"] >= highest
         cells["low"], cells["high"] = _intervals(runs, cells)
-        as_paper = _as_paper(runs)
-        there = [pool for pool in POOLINGS if pool in set(as_paper["pool"])]
-        paper = Comparison.of(as_paper, [pool for pool in there if pool != VARIANT])
-        variant = Comparison.of(as_paper, [pool for pool in there if pool in (OURS, VARIANT)])
+        theirs = as_paper(runs)
+        there = [pool for pool in POOLINGS if pool in set(theirs["pool"])]
+        paper = Comparison.of(theirs, [pool for pool in there if pool != VARIANT])
+        variant = Comparison.of(theirs, [pool for pool in there if pool in (OURS, VARIANT)])
         return cls(
             results=results,
             rule=rule,
@@ -104,7 +104,7 @@ def _aside(cells: pd.DataFrame) -> set[str]:
     return set(cells["pool"][cells["name"] == VARIANT]) if as_there else set()
 
 
-def _as_paper(runs: pd.DataFrame) -> pd.DataFrame:
+def as_paper(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs that the paper's claims are about, of cells that have enough of them."""
     known = {"dataset": paper_datasets(), "backbone": BACKBONES, "conv": CONVS, "name": POOLINGS}
     its = runs["as_paper"]

@@ -41,7 +41,7 @@ def page(report: Report) -> str:
     Names of datasets and poolings can be anything: the template escapes all it is given, and the
     page's security policy lets no script run but its own.
     """
-    style, script = _file("page.css"), _file("page.js")
+    style, script = stylesheet(), _file("page.js")
     environment = Environment(
         loader=DictLoader({"page": _file("page.html.j2")}),
         autoescape=True,
@@ -125,6 +125,11 @@ def _no_test(report: Report) -> str:
         )
     pairs = pairs_over_splits(c, c.order[0], True, ["dataset"])
     return why_no_test(int(pairs["splits"].min())) if pairs["p"].isna().all() else ""
+
+
+def stylesheet() -> str:
+    """Of the page, and of pictures that stand alone."""
+    return _file("page.css")
 
 
 def _file(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,12 +12,14 @@ import numpy as np
 from lcpool.data.published import published, published_ranks
 from lcpool.data.table import paper_datasets
 from lcpool.report.comparison import Comparison
-from lcpool.report.statistics import ranks
+from lcpool.report.statistics import Array, ranks
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
 Backbone = tuple[str, str]
+# Half of the last digit that the paper prints, and a little for the arithmetic.
+ROUNDING = 0.0051
 
 
 class Rank(NamedTuple):
@@ -81,25 +84,41 @@ def _ours(c: Comparison) -> dict[Backbone, list[float]]:
 
 
 @functools.cache
-def recomputed_ranks() -> dict[Backbone, dict[str, float]]:
-    """The paper's ranking from its own accuracies, equals sharing the mean of their ranks."""
+def recomputed_ranks(ties: str = "average") -> dict[Backbone, dict[str, float]]:
+    """The paper's ranking from its own accuracies; by default equals share the mean of their ranks.
+
+    Args:
+        ties: how equals are ranked, see :func:`lcpool.report.statistics.ranks`.
+    """
     found = {}
-    for (backbone, conv), row in published_ranks().items():
-        means = [
-            [(published(dataset, backbone, conv, pool) or (np.nan,))[0] for pool in row]
-            for dataset in paper_datasets()
-        ]
-        average = np.nanmean(ranks(np.array(means)), axis=0)
-        found[backbone, conv] = dict(zip(row, average.tolist(), strict=True))
+    for backbone, row in published_ranks().items():
+        average = np.nanmean(ranks(published_means(backbone, list(row)), ties), axis=0)
+        found[backbone] = dict(zip(row, average.tolist(), strict=True))
     return found
+
+
+def published_means(backbone: Backbone, pools: Sequence[str]) -> Array:
+    """The paper's accuracies with one backbone, ``[datasets, pools]``; NaN where it has none."""
+    return np.array([
+        [(published(dataset, *backbone, pool) or (np.nan,))[0] for pool in pools]
+        for dataset in paper_datasets()
+    ])  # fmt: skip
+
+
+def misprinted(ties: str = "average") -> list[float]:
+    """By how much the paper's ranks are off that are not what its accuracies give."""
+    off = (
+        abs(printed - recomputed_ranks(ties)[backbone][pool])
+        for backbone, row in published_ranks().items()
+        for pool, printed in row.items()
+    )
+    return [by for by in off if by > ROUNDING]
 
 
 def misprints() -> str:
     """How many of the paper's printed ranks are not those of its accuracies."""
-    pairs = [
-        (printed, recomputed_ranks()[name][pool])
-        for name, row in published_ranks().items()
-        for pool, printed in row.items()
-    ]
-    wrong = sum(abs(printed - rank) > 0.0051 for printed, rank in pairs)
-    return f"{wrong} of the paper's {len(pairs)} printed ranks are not what its accuracies give."
+    total = sum(map(len, published_ranks().values()))
+    return (
+        f"{len(misprinted())} of the paper's {total} printed ranks are not what its accuracies "
+        "give."
+    )

@@ -81,15 +81,20 @@ def vary(values: Array) -> bool:
     return len(values) > 1 and bool(np.ptp(rounded(values)) > 0)
 
 
-def ranks(accuracies: Array) -> Array:
+def ranks(accuracies: Array, ties: str = "average") -> Array:
     """The rank of each entry of the last axis, 1 the highest; equals share the mean of theirs.
 
     What is missing (NaN) has no rank, and the rest are ranked among themselves.
 
+    Args:
+        accuracies: what is ranked.
+        ties: "min" or "max" gives equals the lowest or the highest of their ranks instead.
+
     >>> ranks(np.array([[80.0, 70.0, 80.0]])).tolist()
     [[1.5, 3.0, 1.5]]
     """
-    return np.asarray(stats.rankdata(-accuracies, axis=-1, nan_policy="omit"), dtype=np.float64)
+    ranked = stats.rankdata(-accuracies, method=ties, axis=-1, nan_policy="omit")
+    return np.asarray(ranked, dtype=np.float64)
 
 
 def friedman(accuracies: Array) -> Friedman | None:

@@ -50,8 +50,12 @@ class Markdown:
 
     def table(self, title: str, header: list[str], rows: list[list[str]]) -> str:
         """A heading and a table."""
+        return f"## {title}\n\n{self.grid(header, rows)}"
+
+    def grid(self, header: list[str], rows: list[list[str]]) -> str:
+        """The table alone."""
         lines = [header, ["---"] * len(header), *rows]
-        return f"## {title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def note(self, text: str) -> str:
         """A paragraph."""

@@ -100,11 +100,24 @@ class Scale:
         return [step * i for i in range(first, last + 1)]
 
 
-def picture(width: float, height: float, label: str, *children: str) -> Markup:
+def picture(
+    width: float, height: float, label: str, *children: str, **attributes: object
+) -> Markup:
     """An image that scales with the page; ``label`` is read out in its place."""
     return tag(
-        "svg", *children, viewBox=f"0 0 {width:g} {height:g}", role="img", aria_label=label
+        "svg", *children, viewBox=f"0 0 {width:g} {height:g}", role="img", aria_label=label,
+        **attributes,
     )  # fmt: skip
+
+
+def alone(width: float, height: float, label: str, *children: str, style: str) -> str:
+    """The same as a file of its own, with the style sheet that a page would lend it."""
+    look = (
+        f"width: {2 * width:.0f}px; background: var(--ground); font-family: system-ui, sans-serif"
+    )
+    sheet = tag("style", Markup(style))
+    named = {"xmlns": "http://www.w3.org/2000/svg", "style": look}
+    return f"{picture(width, height, label, sheet, *children, **named)}\n"
 
 
 def bottom_axis(x: Scale, top: float, bottom: float, title: str) -> Markup:

@@ -1,0 +1,93 @@
+"""``Audit``: a folder of results in, a document about the paper's claims and its picture out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from lcpool.models import POOLINGS
+from lcpool.report import chapters
+from lcpool.report.ablation import Ablation
+from lcpool.report.api import Report, as_paper
+from lcpool.report.comparison import OURS, Comparison
+from lcpool.report.overview import overview
+from lcpool.report.reproduction import SPLITS
+from lcpool.sweep.results import Results
+from lcpool.train import RULES
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a folder of results says about the paper.
+
+    Attributes:
+        reports: by split and rule; the first, of fresh splits by validation accuracy, is the one
+            that the document speaks of.
+        everyone: the paper's poolings, LCPool* included, on fresh splits.
+        costs: of an epoch, by dataset and pooling; None where they were not measured.
+        structure: of graphs before and after pooling, by dataset and pooling; likewise.
+        ablation: settings of LCPool against the paper's reading; likewise.
+    """
+
+    reports: dict[tuple[str, str], Report]
+    everyone: Comparison
+    costs: pd.DataFrame | None
+    structure: pd.DataFrame | None
+    ablation: Ablation | None
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Audit:
+        """Read ``paper/runs-fresh.csv``, and what else there is."""
+        folder = Path(folder)
+        fresh, shared = (folder / "paper" / f"runs-{split}.csv" for split in SPLITS)
+        runs = {"fresh": Results.read(fresh)}
+        if shared.exists():
+            runs["shared"] = Results.read(shared)
+        reports = {
+            (split, rule): Report.of(of_split, rule, split)
+            for split, of_split in runs.items()
+            for rule in RULES
+        }
+        main = next(iter(reports.values()))
+        if OURS not in main.paper.pools or main.paper.empty or len(main.paper.datasets) < 2:
+            raise ValueError(
+                f"{fresh} must have {OURS} and another pooling, trained as in the paper, on two of "
+                "its datasets at least."
+            )
+        others = folder / chapters.ABLATION
+        return cls(
+            reports=reports,
+            everyone=Comparison.of(as_paper(main.runs), list(POOLINGS)),
+            costs=_table(folder / chapters.COSTS),
+            structure=_table(folder / chapters.STRUCTURE),
+            ablation=Ablation.of(runs["fresh"], Results.read(others)) if others.exists() else None,
+        )
+
+    @property
+    def report(self) -> Report:
+        """Of fresh splits, by validation accuracy."""
+        return next(iter(self.reports.values()))
+
+    def write(self, path: str | Path) -> list[Path]:
+        """Write the document and, beside it, its picture."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drawn = overview(self.everyone, self.costs, self.structure)
+        image = path.with_suffix(".svg")
+        texts = {path: self.markdown(None if drawn is None else image.name)}
+        if drawn is not None:
+            texts[image] = drawn
+        for file, text in texts.items():
+            file.write_text(text, encoding="utf-8", newline="\n")
+        return list(texts)
+
+    def markdown(self, image: str | None = None) -> str:
+        """The document; ``image`` is the address of its picture."""
+        parts = [part for chapter in chapters.ORDER for part in chapter(self, image)]
+        return "\n\n".join(parts) + "\n"
+
+
+def _table(path: Path) -> pd.DataFrame | None:
+    return pd.read_csv(path) if path.exists() else None

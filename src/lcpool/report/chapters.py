@@ -1,0 +1,263 @@
+"""The chapters of the audit: the answer first, then the paper, then what helps to choose.
+
+Every figure is computed. Where a file is missing, its chapter says which command makes it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from lcpool.data.table import paper_datasets
+from lcpool.models import BACKBONES, CONVS, POOLINGS
+from lcpool.report import choosing
+from lcpool.report.api import Report, as_paper
+from lcpool.report.cells import GROUP
+from lcpool.report.claims import Claim
+from lcpool.report.comparison import OURS, VARIANT, Comparison
+from lcpool.report.findings import findings
+from lcpool.report.oddities import oddities, ranking
+from lcpool.report.pairs import pairs_over_splits
+from lcpool.report.statistics import ALPHA
+from lcpool.report.styles import Markdown
+from lcpool.report.theory import theory
+from lcpool.report.words import signed
+
+if TYPE_CHECKING:
+    from lcpool.report.audit import Audit
+
+STYLE = Markdown()
+
+# What may be missing from a folder of results, and the commands that make it.
+COSTS, STRUCTURE, ABLATION = "costs.csv", "structure.csv", "ablation/runs.csv"
+COMMANDS = {
+    COSTS: "python benchmarks/training.py --device cuda --workers \\\n"
+    f"    --datasets {shlex.join(paper_datasets())} \\\n"
+    f"    --pools {shlex.join(POOLINGS)} \\\n"
+    f"    --out results/{COSTS}",
+    STRUCTURE: f"python benchmarks/structure.py --out results/{STRUCTURE}",
+    ABLATION: "lcpool bench --file results/ablation/grid.toml --store ablation.sqlite\n"
+    f"lcpool bench export ablation.sqlite results/{ABLATION}",
+}
+
+
+def answer(audit: Audit, image: str | None) -> list[str]:
+    """Which pooling to take, and the picture."""
+    found = findings(audit.report)
+    points = {
+        "Accuracy": [*found["answer"], *_over_base(audit)],
+        "On single datasets": [choosing.advice(audit.report.paper, audit.costs)],
+        "Cost": _cost(audit),
+        "Connectivity": _connected(audit),
+        "What the tests can tell": [*found["ranking"], *found["power"]],
+        "Left out": [*_lacking(audit.report), *found["missing"]],
+    }
+    parts = [
+        "# The paper's claims, and which pooling to take",
+        "Made by `make audit` from [the runs](../results/paper/README.md) and the other files of "
+        "`results`. Tests and criteria are those of [the report](report.md), fixed beforehand.",
+        "## Which pooling to take",
+        _list(f"**{word}.** {' '.join(said)}" for word, said in points.items() if said),
+    ]
+    if image is None:
+        return parts
+    return [*parts, f"![Accuracy, time and connectivity of each pooling]({image})", _caption(audit)]
+
+
+def _lacking(report: Report) -> list[str]:
+    """How many of the paper's cells have runs; nothing where all have."""
+    cells = len(paper_datasets()) * len(BACKBONES) * len(CONVS) * len(POOLINGS)
+    there = int(report.cells["as_paper"].sum())
+    return [] if there == cells else [f"Only {there} of the paper's {cells} cells have runs."]
+
+
+def _over_base(audit: Audit) -> list[str]:
+    lead = choosing.leads(audit.everyone)
+    if OURS not in lead:
+        return []
+    over = lead[OURS][1]
+    return [
+        f"LCPool − {choosing.BASE} is {signed(over.mean)} points over the datasets (95 % interval "
+        f"{signed(over.low)} to {signed(over.high)})."
+    ]
+
+
+def _cost(audit: Audit) -> list[str]:
+    """Of every pooling, the fastest first."""
+    if audit.costs is None:
+        return []
+    seconds, mib = (choosing.relative(audit.costs, name) for name in choosing.COSTS)
+    order = sorted(seconds, key=lambda pool: seconds[pool])
+    known = [pool for pool in order if pool in mib and pool != choosing.BASE]
+    texts = [f"{pool} {seconds[pool]:.2f} and {mib[pool]:.2f}" for pool in known]
+    return [f"Times the seconds and the memory of {choosing.BASE}: {', '.join(texts)}."]
+
+
+def _connected(audit: Audit) -> list[str]:
+    """Of every pooling, the one that keeps most first."""
+    if audit.structure is None:
+        return []
+    shares = choosing.stay_connected(audit.structure)
+    order = sorted(shares, key=lambda pool: -shares[pool])
+    texts = [f"{pool} {shares[pool]:.1f} %" for pool in order]
+    return [f"Connected graphs that stay connected, mean over datasets: {', '.join(texts)}."]
+
+
+def _caption(audit: Audit) -> str:
+    said = (
+        f"Accuracy above {choosing.BASE}, mean over the backbones: a small dot a dataset, above it "
+        "the mean and its 95 % interval over datasets, a diamond the same mean of the paper's "
+        "figures."
+    )
+    if audit.costs is not None:
+        said += f" Seconds and peak memory of an epoch, in multiples of {choosing.BASE}'s."
+    if audit.structure is not None:
+        said += " Share of the connected graphs that are connected after pooling."
+    return f"<sub>{said}</sub>"
+
+
+def claims(audit: Audit, _: str | None) -> list[str]:
+    """A row for each claim: the verdict that counts, its numbers, and the verdicts elsewhere."""
+    (split, rule), *_others = audit.reports
+    rows = [
+        [_prose(claim.says), _prose(claim.paper) or "–", STYLE.bold(claim.verdict),
+         _prose(claim.because), _elsewhere(audit, claim) or "–"]
+        for claim in audit.report.claims
+    ]  # fmt: skip
+    header = ["claim", "the paper's own figures", "verdict", "our figures", "otherwise"]
+    return [
+        "## The claims",
+        f"The verdict is that of {split} splits, with epochs chosen by validation {rule}; in the "
+        "last column stand the verdicts of the other protocols. "
+        "[What supports and what refutes a claim](report.md#the-claims).",
+        STYLE.grid(header, rows),
+        *_variant(audit),
+        _agreement(audit),
+    ]
+
+
+def _elsewhere(audit: Audit, claim: Claim) -> str:
+    """The verdicts on a claim by the other splits and rules."""
+    _, *others = audit.reports.items()
+    return "<br>".join(
+        f"{split}, by {rule}: {other.verdict}"
+        for (split, rule), report in others
+        for other in report.claims
+        if other.says == claim.says
+    )
+
+
+def _variant(audit: Audit) -> list[str]:
+    """LCPool against LCPool*, cell by cell."""
+    both = Comparison.of(as_paper(audit.report.runs), [OURS, VARIANT])
+    if both.empty:
+        return []
+    pairs = pairs_over_splits(both, OURS, picked=False, by=GROUP)
+    return [_prose(f"LCPool against LCPool* in single cells: {choosing.how_often(pairs)}")]
+
+
+def _agreement(audit: Audit) -> str:
+    texts = []
+    for (split, rule), report in audit.reports.items():
+        agree, judged = report.agreeing
+        texts.append(f"{agree} of {judged} ({split} splits, epoch by validation {rule})")
+    where = "[Which do not, and where the runs come from](../results/paper/agreement.md)."
+    return f"Cells that agree with the paper's: {', '.join(texts)}. {where}"
+
+
+def paper(_audit: Audit, _: str | None) -> list[str]:
+    """What the paper proves, and what its own figures say."""
+    return [
+        "## The propositions",
+        "What the paper states of graphs, and the tests that show it, most of them against the "
+        "literal dense formula.",
+        theory(),
+        "## The paper's ranking",
+        "As printed / as its own accuracies give it, equals sharing the mean of their ranks; bold "
+        "where the two differ. [Beside ours](../results/paper/fresh/tables.md).",
+        ranking(),
+        "## Oddities",
+        _list(oddities()),
+    ]
+
+
+def accuracy(audit: Audit, _: str | None) -> list[str]:
+    """Accuracy beside costs."""
+    epochs = as_paper(audit.report.runs).groupby("pool")["epochs"].mean()
+    parts = [
+        "## Accuracy and cost",
+        "Mean over the datasets, each its mean over the backbones, with Student's interval of the "
+        f"difference from {choosing.BASE} over datasets. Epochs until a run stopped.",
+        choosing.accuracy_and_costs(audit.everyone, epochs, audit.costs),
+    ]
+    if audit.costs is None:
+        return [*parts, *_missing("Seconds and memory", COSTS)]
+    return [
+        *parts,
+        f"Seconds and memory are geometric means of what an epoch takes beside {choosing.BASE}. An "
+        "epoch of ten runs trained as one, each pooling alone on a GPU (hierarchical backbone, "
+        "GCN):",
+        choosing.costs_by_dataset(audit.costs),
+        _shell(COSTS),
+    ]
+
+
+def wins(audit: Audit, _: str | None) -> list[str]:
+    """LCPool against the others, group by group, and who can be the best on each dataset."""
+    table, often = choosing.where_ours_wins(audit.report.paper)
+    return [
+        "## Where LCPool wins, and where not",
+        "LCPool − pooling in points; bold where the corrected resampled t-test over the splits, "
+        f"corrected by Holm for all of them, has p < {ALPHA:g}. {often} Over datasets: p of "
+        "Wilcoxon's test, corrected by Holm.",
+        table,
+        "On each dataset, by the mean over the backbones, corrected for all pairs of poolings:",
+        choosing.contenders(audit.report.paper),
+    ]
+
+
+def connectivity(audit: Audit, _: str | None) -> list[str]:
+    """Graphs before and after pooling."""
+    heading = "## Do pooled graphs stay connected?"
+    if audit.structure is None:
+        return [heading, *_missing("Connectivity", STRUCTURE)]
+    return [
+        heading,
+        "Of the graphs that are connected, how many are after pooling; small below it, means over "
+        "all graphs of connected parts, density (edges over pairs of nodes) and diameter (of the "
+        "part where it is longest). In the first row the graphs as they are: how many are "
+        "connected. DiffPool and MinCut give complete weighted graphs by construction.",
+        choosing.connectivity(audit.structure),
+        _shell(STRUCTURE),
+    ]
+
+
+def ablation(audit: Audit, _: str | None) -> list[str]:
+    """Other readings of the paper."""
+    heading, found = "## Other readings of the paper", audit.ablation
+    if found is None:
+        return [heading, *_missing("Ablations", ABLATION)]
+    return [heading, found.rule(), found.table(), found.verdict(), _shell(ABLATION)]
+
+
+ORDER = (answer, claims, paper, accuracy, wins, connectivity, ablation)
+
+
+def _missing(what: str, name: str) -> list[str]:
+    return [f"{what}: `results/{name}` is not there. It comes from", _shell(name)]
+
+
+def _shell(name: str) -> str:
+    """The command that makes a file."""
+    return f"```sh\n{COMMANDS[name]}\n```"
+
+
+def _list(texts: Iterable[str]) -> str:
+    return "\n".join(f"- {_prose(text)}" for text in texts)
+
+
+def _prose(text: str) -> str:
+    """Sentences with names in them, of which LCPool* would be markup."""
+    return re.sub(r"(?<=[lL])\*|\|", r"\\\g<0>", text)
