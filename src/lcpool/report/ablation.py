@@ -98,12 +98,13 @@ class Ablation:
     def rule(self) -> str:
         """The rule, and what could not be compared."""
         tests = count(int(self.pairs["tests"].iloc[0]), "comparison")
-        points = count(int(MARGIN), "point") if int(MARGIN) == MARGIN else f"{MARGIN:g} points"
         said = (
-            f"Differences from the paper's reading in points, and p of the corrected resampled "
-            f"t-test over the splits, corrected by Holm for {tests}; bold where p < {ALPHA:g}. A "
-            "setting is clearly better if it is significantly better in a cell, in none "
-            f"significantly worse, and by {points} or more on average."
+            "LCPool with [one setting changed](layers.md#options-of-lcpool), "
+            f"{self.compared.fewest_runs} runs a cell on fresh splits: the difference from the "
+            "paper's reading in points, and p of the corrected resampled t-test over the splits, "
+            f"corrected by Holm for {tests}; bold where p < {ALPHA:g}. A setting is clearly better "
+            "if it is significantly better in a cell, in none significantly worse, and by at least "
+            f"{MARGIN:g} point on average."
         )
         c = self.compared
         if c.absent:

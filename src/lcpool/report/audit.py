@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from lcpool.models import POOLINGS
-from lcpool.report import chapters
+from lcpool.report import chapters, choosing
 from lcpool.report.ablation import Ablation
 from lcpool.report.api import Report, as_paper
 from lcpool.report.comparison import OURS, Comparison
@@ -60,8 +61,8 @@ class Audit:
         return cls(
             reports=reports,
             everyone=Comparison.of(as_paper(main.runs), list(POOLINGS)),
-            costs=_table(folder / chapters.COSTS),
-            structure=_table(folder / chapters.STRUCTURE),
+            costs=_table(folder / chapters.COSTS, choosing.COSTS),
+            structure=_table(folder / chapters.STRUCTURE, choosing.STRUCTURE),
             ablation=Ablation.of(runs["fresh"], Results.read(others)) if others.exists() else None,
         )
 
@@ -85,9 +86,20 @@ class Audit:
 
     def markdown(self, image: str | None = None) -> str:
         """The document; ``image`` is the address of its picture."""
-        parts = [part for chapter in chapters.ORDER for part in chapter(self, image)]
-        return "\n\n".join(parts) + "\n"
+        parts = (
+            chapters.answer(self, image), chapters.claims(self), chapters.paper(),
+            chapters.accuracy(self), chapters.wins(self), chapters.connectivity(self),
+            chapters.ablation(self),
+        )  # fmt: skip
+        return "\n\n".join(text for part in parts for text in part) + "\n"
 
 
-def _table(path: Path) -> pd.DataFrame | None:
-    return pd.read_csv(path) if path.exists() else None
+def _table(path: Path, columns: Iterable[str]) -> pd.DataFrame | None:
+    """What was measured by dataset and pooling; None where nothing was."""
+    if not path.exists():
+        return None
+    table = pd.read_csv(path)
+    missing = [name for name in ("dataset", "pool", *columns) if name not in table]
+    if missing:
+        raise ValueError(f"{path} lacks {', '.join(missing)}: {chapters.COMMANDS[path.name]}")
+    return table

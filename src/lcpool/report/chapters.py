@@ -118,7 +118,7 @@ def _caption(audit: Audit) -> str:
     return f"<sub>{said}</sub>"
 
 
-def claims(audit: Audit, _: str | None) -> list[str]:
+def claims(audit: Audit) -> list[str]:
     """A row for each claim: the verdict that counts, its numbers, and the verdicts elsewhere."""
     (split, rule), *_others = audit.reports
     rows = [
@@ -167,7 +167,7 @@ def _agreement(audit: Audit) -> str:
     return f"Cells that agree with the paper's: {', '.join(texts)}. {where}"
 
 
-def paper(_audit: Audit, _: str | None) -> list[str]:
+def paper() -> list[str]:
     """What the paper proves, and what its own figures say."""
     return [
         "## The propositions",
@@ -183,13 +183,16 @@ def paper(_audit: Audit, _: str | None) -> list[str]:
     ]
 
 
-def accuracy(audit: Audit, _: str | None) -> list[str]:
+def accuracy(audit: Audit) -> list[str]:
     """Accuracy beside costs."""
     epochs = as_paper(audit.report.runs).groupby("pool")["epochs"].mean()
     parts = [
         "## Accuracy and cost",
-        "Mean over the datasets, each its mean over the backbones, with Student's interval of the "
-        f"difference from {choosing.BASE} over datasets. Epochs until a run stopped.",
+        _prose(
+            "Mean over the datasets, each its mean over the backbones, with Student's interval of "
+            f"the difference from {choosing.BASE} over datasets. LCPool* is ranked like the others "
+            "here. Epochs until a run stopped."
+        ),
         choosing.accuracy_and_costs(audit.everyone, epochs, audit.costs),
     ]
     if audit.costs is None:
@@ -204,7 +207,7 @@ def accuracy(audit: Audit, _: str | None) -> list[str]:
     ]
 
 
-def wins(audit: Audit, _: str | None) -> list[str]:
+def wins(audit: Audit) -> list[str]:
     """LCPool against the others, group by group, and who can be the best on each dataset."""
     table, often = choosing.where_ours_wins(audit.report.paper)
     return [
@@ -218,7 +221,7 @@ def wins(audit: Audit, _: str | None) -> list[str]:
     ]
 
 
-def connectivity(audit: Audit, _: str | None) -> list[str]:
+def connectivity(audit: Audit) -> list[str]:
     """Graphs before and after pooling."""
     heading = "## Do pooled graphs stay connected?"
     if audit.structure is None:
@@ -234,15 +237,12 @@ def connectivity(audit: Audit, _: str | None) -> list[str]:
     ]
 
 
-def ablation(audit: Audit, _: str | None) -> list[str]:
+def ablation(audit: Audit) -> list[str]:
     """Other readings of the paper."""
     heading, found = "## Other readings of the paper", audit.ablation
     if found is None:
         return [heading, *_missing("Ablations", ABLATION)]
     return [heading, found.rule(), found.table(), found.verdict(), _shell(ABLATION)]
-
-
-ORDER = (answer, claims, paper, accuracy, wins, connectivity, ablation)
 
 
 def _missing(what: str, name: str) -> list[str]:

@@ -17,7 +17,9 @@ STYLE = Markdown()
 BASE = "nopool"
 # What benchmarks/structure.py calls graphs that were not pooled.
 BEFORE = "none"
+# What is measured of an epoch, and of graphs.
 COSTS = {"seconds_per_epoch": "seconds", "peak_mib": "memory"}
+STRUCTURE = ("connected_before", "stay_connected", "parts", "density", "diameter")
 
 
 def leads(c: Comparison) -> dict[str, tuple[list[float], Difference]]:
@@ -128,7 +130,8 @@ def advice(c: Comparison, costs: pd.DataFrame | None) -> str:
     able = {pool: sum(pool not in some for some in lower) for pool in c.pools}
     most = max(able.values())
     best = [pool for pool, n in able.items() if n == most]
-    said = f"{listed(best)} {'is' if len(best) == 1 else 'are'} highest, or not told from it, on "
+    verb = "is" if len(best) == 1 else "are"
+    said = f"{listed(best)} {verb} highest, or not significantly below the highest, on "
     if most == len(lower):
         said += "every dataset."
     else:

@@ -82,7 +82,7 @@ STATEMENTS = (
         "A connected graph stays so if every node is kept or has a kept neighbour. Where that is "
         "not so it can fall apart.",
     ),
-)  # fmt: skip
+)
 
 
 def theory() -> str:
