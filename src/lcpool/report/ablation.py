@@ -100,8 +100,8 @@ class Ablation:
         tests = count(int(self.pairs["tests"].iloc[0]), "comparison")
         said = (
             "LCPool with [one setting changed](layers.md#options-of-lcpool), "
-            f"{self.compared.fewest_runs} runs a cell on fresh splits: the difference from the "
-            "paper's reading in points, and p of the corrected resampled t-test over the splits, "
+            f"at least {self.compared.fewest_runs} runs a cell on fresh splits: the difference "
+            "from the paper's reading in points, and p of the corrected resampled t-test, "
             f"corrected by Holm for {tests}; bold where p < {ALPHA:g}. A setting is clearly better "
             "if it is significantly better in a cell, in none significantly worse, and by at least "
             f"{MARGIN:g} point on average."

@@ -14,6 +14,7 @@ from lcpool.report.comparison import Comparison
 from lcpool.report.page import stylesheet
 from lcpool.report.plots import COLOURS
 from lcpool.report.svg import Scale, alone, bottom_axis, room, short, tag
+from lcpool.report.words import signed
 
 ROW, TOP, GAP = 24.0, 26.0, 22.0
 WIDE, NARROW = 240.0, 92.0
@@ -66,7 +67,7 @@ def overview(
         marks = (mark for column in columns for mark in column.marks(pool, y))
         parts.append(tag("g", name, *marks, class_=f"p{c.pools.index(pool) % COLOURS}"))
     width = columns[-1].x.end + 14
-    label = f"Accuracy − {BASE}: " + ", ".join(f"{p} {lead[p][1].mean:+.2f}" for p in pools)
+    label = f"Accuracy − {BASE}: " + ", ".join(f"{p} {signed(lead[p][1].mean)}" for p in pools)
     return alone(width, bottom + 34, label, *parts, style=stylesheet())
 
 
