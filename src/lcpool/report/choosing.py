@@ -40,7 +40,10 @@ def leads(c: Comparison) -> dict[str, tuple[list[float], Difference]]:
 
 
 def relative(costs: pd.DataFrame, column: str) -> dict[str, float]:
-    """How many times the base's each pooling costs: the geometric mean over shared datasets."""
+    """How many times the base's each pooling costs: the geometric mean over the datasets.
+
+    A pooling that was not measured on all of them has none.
+    """
     table = costs.pivot(index="dataset", columns="pool", values=column)
     if BASE not in table:
         return {}
