@@ -103,7 +103,9 @@ def taken_apart(graph: Graph) -> Iterator[Edges]:
 
 def trained(graphs: GraphSet, pool: str, args: argparse.Namespace) -> Model:
     """A network of this pooling: from the folder of models, or trained and put there."""
-    path = args.models and args.models / f"{graphs.name}-{pool.replace('*', '-star')}.pt"
+    path = (
+        args.models and args.models / f"{graphs.name}-{pool.replace('*', '-star')}-{args.epochs}.pt"
+    )
     if path and path.exists():
         return Model.load(path)
     found = train(

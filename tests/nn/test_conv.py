@@ -30,6 +30,26 @@ def test_weights_of_one_column_and_of_another_type(ours, theirs):
     torch.testing.assert_close(conv(x, EDGES, weight.view(-1, 1).double()), peer(x, EDGES, weight))
 
 
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+@pytest.mark.parametrize("weights", [1, 3, 5])
+def test_weights_that_are_not_one_an_edge(ours, theirs, weights):
+    """A kernel would read what lies behind them."""
+    with pytest.raises(ValueError, match="a row for each of the 4 edges"):
+        ours(4, 3)(torch.randn(3, 4), EDGES, torch.rand(weights))
+
+
+def test_the_local_extremum_is_not_lost_in_16_bits():
+    """Equal sums that are large are subtracted."""
+    leaves = torch.arange(1, 2001)
+    star = torch.stack([leaves, torch.zeros_like(leaves)])
+    conv = FastLEConv(4, 3)
+    conv.lin2.weight.data = conv.lin1.weight.data
+    conv.lin1.bias.data.zero_()
+    x = torch.full((2001, 4), 60.0, dtype=torch.float16)
+    out = conv.half()(x, star)
+    torch.testing.assert_close(out[0], conv.lin3(x)[0], atol=2.0, rtol=0.0)
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs", "options"),
     [

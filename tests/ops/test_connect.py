@@ -66,6 +66,8 @@ def test_there_are_three_hops_at_most():
     for hops in (0, 4):
         with pytest.raises(ValueError, match=f"'hops' must be 1, 2 or 3, not {hops}"):
             LCPooling(4, hops=hops)
+    with pytest.raises(TypeError, match="'hops' must be an int, not str"):
+        LCPooling(4, hops="2")
 
 
 @pytest.mark.usefixtures("backend")

@@ -5,6 +5,7 @@ from graphs import Example, dense, graphs
 from hypothesis import assume, given
 
 from lcpool import ASAPooling
+from lcpool.nn.conv import FastGCNConv, FastGraphConv, convolve
 
 
 def pair(seed=0, sign=1.0, **options):
@@ -122,8 +123,24 @@ def test_unknown_arguments_are_refused():
     with pytest.raises(TypeError, match="droput"):
         ASAPooling(8, droput=0.5)
     with pytest.raises(ValueError, match="max_edges=1"):
-        ASAPooling(8, max_edges=1)(torch.randn(4, 8), torch.tensor([[0, 1, 2], [1, 2, 3]]))
+        ASAPooling(8, ratio=1.0, max_edges=1)(
+            torch.randn(4, 8), torch.tensor([[0, 1, 2], [1, 2, 3]])
+        )
 
 
 def test_repr_is_pygs():
     assert repr(ASAPooling(8, ratio=3)) == repr(pyg.ASAPooling(8, ratio=3))
+
+
+@pytest.mark.parametrize("conv", [FastGCNConv, FastGraphConv])
+@given(graphs())
+def test_what_is_known_of_the_pooled_edges_is_true(conv, example: Example):
+    """Also of directed graphs, and of weights that differ there and back."""
+    torch.manual_seed(0)
+    x = torch.randn(example.num_nodes, 4, dtype=torch.float64)
+    pooled = ASAPooling(4).double()(x, example.edge_index).graph
+    layer = conv(4, 4).double()
+    edges, weight = pooled.edges, torch.rand(pooled.edge_index.size(1), dtype=torch.float64)
+    for weights in ((), (weight,)):
+        expected = layer(pooled.x, edges.index, *weights)
+        torch.testing.assert_close(convolve(layer, pooled.x, edges, *weights), expected)

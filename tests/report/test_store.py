@@ -40,6 +40,17 @@ def test_what_was_set_aside_is_listed_with_its_error(path):
     assert [text for text in said if text.startswith("Set aside")] == [expected]
 
 
+def test_what_failed_in_one_store_and_was_trained_in_another(path, tmp_path):
+    jobs = small_jobs(["lcpool"], epochs=1)
+    with Store(path) as store:
+        store.add(jobs)
+        store.fail(jobs[0].cells, TRACEBACK, 1.0)
+    other = tmp_path / "other.sqlite"
+    sweep(other, jobs)
+    assert len(Results.read(path).failures) == 1
+    assert not Results.read(path, other).failures
+
+
 @pytest.mark.parametrize("content", [b"no zlib", zlib.compress(b"no row"), zlib.compress(b"")[:4]])
 def test_damaged_curves_are_an_error_that_names_the_run(path, content):
     connection = sqlite3.connect(path)

@@ -32,6 +32,20 @@ def rows(found):
     return [row for event in found if isinstance(event, Finished) for row in event.rows]
 
 
+def test_runs_of_both_backbones_as_one_are_what_each_is_alone():
+    (both,) = small_jobs(["lcpool"], backbones=["hierarchical", "plain"])
+    found = rows(events(both))
+    figures = {}
+    for backbone in ("hierarchical", "plain"):
+        (job,) = small_jobs(["lcpool"], backbones=backbone)
+        alone = rows(events(job))
+        names = ("cell", "run", "test_accuracy", "val_loss", "curves")
+        mine = [row for row in found if row["cell"] == job.cells[0].id]
+        assert [[row[n] for n in names] for row in mine] == [[r[n] for n in names] for r in alone]
+        figures[backbone] = [row["curves"] for row in mine]
+    assert figures["hierarchical"] != figures["plain"]
+
+
 def test_runs_of_both_splits_as_one_are_what_each_is_alone():
     (both,) = small_jobs(["topkpool"], splits=["shared", "fresh"])
     found = rows(events(both))

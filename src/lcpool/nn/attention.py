@@ -14,6 +14,8 @@ from torch_geometric.nn.inits import reset
 from lcpool.nn.conv import checked, known_to
 from lcpool.ops.assignment import Assignment
 from lcpool.ops.edges import Edges, Entries
+from lcpool.ops.graph import check_edge_attr
+from lcpool.ops.graph import edge_weight as one_weight
 from lcpool.ops.maximum import neighbour_max
 from lcpool.ops.precision import wide
 from lcpool.ops.segment import softmax
@@ -37,7 +39,10 @@ class ClusterAttention(nn.Module):
         negative_slope: slope of the LeakyReLU below zero.
     """
 
-    usual = True  # what is known of edges is made use of, as in convolutions
+    @property
+    def usual(self) -> bool:
+        """Whether what is known of edges is made use of, as in convolutions."""
+        return type(self).forward is ClusterAttention.forward
 
     def __init__(
         self,
@@ -70,10 +75,12 @@ class ClusterAttention(nn.Module):
     ) -> Assignment:
         """S, on the pattern of ``edge_index``, which may be :class:`Edges`; cluster by cluster."""
         edges = edge_index if isinstance(edge_index, Edges) else checked(edge_index, x)
+        check_edge_attr(edge_weight, edges.index)
+        edge_weight = one_weight(edge_weight, x.dtype)
         if self.conv is not None:
             known = known_to(self.conv, edges)
             x = self.conv(x=x, edge_index=known, edge_weight=edge_weight)
-        entries = Entries.by_target(edges.into, x.size(0))
+        entries = Entries.by_target(edges.into, edges.num_nodes)
         query, key = self.att_master(self.lin(neighbour_max(x, edges))), self.att_node(x)
         logits = sum_of_ends(wide(query), wide(key), entries)
         value = softmax(F.leaky_relu(logits, self.negative_slope), edges.into.ptr).to(x.dtype)

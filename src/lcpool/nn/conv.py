@@ -19,8 +19,10 @@ from torch_geometric import nn as pyg
 
 from lcpool.ops.checks import Checks, check_edge_index
 from lcpool.ops.edges import Edges, loop_weights
+from lcpool.ops.graph import check_edge_attr
 from lcpool.ops.graph import edge_weight as one_weight
 from lcpool.ops.message import gcn_sum, neighbour_sum
+from lcpool.ops.precision import wide
 from lcpool.ops.weights import weighted_sum
 
 
@@ -44,7 +46,33 @@ def faster(conv: Callable[..., Any]) -> Callable[..., Any]:
     return known.get(conv, conv)
 
 
-class FastGCNConv(pyg.GCNConv):  # type: ignore[misc]
+class OnEdges:
+    """What the layers of this module share: they also take :class:`Edges`."""
+
+    @property
+    def usual(self) -> bool:
+        """Whether no option was set that :meth:`on` does not know."""
+        raise NotImplementedError
+
+    def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
+        """The layer itself, with one weight an edge."""
+        raise NotImplementedError
+
+    def forward(
+        self, x: Any, edge_index: Any, edge_weight: Tensor | None = None, *more: Any, **named: Any
+    ) -> Tensor:
+        """Convolve; ``edge_index`` may be :class:`Edges`, of which something is known."""
+        if isinstance(edge_index, Edges):
+            return self.on(x, edge_index, edge_weight)
+        if self.usual and is_plain(x, edge_index):
+            edges = checked(edge_index, x)
+            check_edge_attr(edge_weight, edges.index)
+            return self.on(x, edges, one_weight(edge_weight, x.dtype))
+        out: Tensor = super().forward(x, edge_index, edge_weight, *more, **named)  # type: ignore[misc]
+        return out
+
+
+class FastGCNConv(OnEdges, pyg.GCNConv):  # type: ignore[misc]
     """PyG's ``GCNConv``, faster with its usual options."""
 
     @property
@@ -52,15 +80,6 @@ class FastGCNConv(pyg.GCNConv):  # type: ignore[misc]
         """Whether no option was set that :meth:`on` does not know."""
         loops = self.normalize and self.add_self_loops and not self.improved
         return loops and not self.cached and is_unwatched(self)
-
-    def forward(self, x: Any, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """Convolve; ``edge_index`` may be :class:`Edges`, of which something is known."""
-        if isinstance(edge_index, Edges):
-            return self.on(x, edge_index, edge_weight)
-        if self.usual and is_plain(x, edge_index):
-            return self.on(x, checked(edge_index, x), one_weight(edge_weight, x.dtype))
-        out: Tensor = super().forward(x, edge_index, edge_weight)
-        return out
 
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
         """The layer itself."""
@@ -74,24 +93,13 @@ class FastGCNConv(pyg.GCNConv):  # type: ignore[misc]
         return out if self.bias is None else out + self.bias
 
 
-class FastGraphConv(pyg.GraphConv):  # type: ignore[misc]
+class FastGraphConv(OnEdges, pyg.GraphConv):  # type: ignore[misc]
     """PyG's ``GraphConv``, faster with its usual options."""
 
     @property
     def usual(self) -> bool:
         """Whether no option was set that :meth:`on` does not know."""
         return self.aggr == "add" and is_unwatched(self)
-
-    def forward(
-        self, x: Any, edge_index: Any, edge_weight: Tensor | None = None, size: Any = None
-    ) -> Tensor:
-        """Convolve; ``edge_index`` may be :class:`Edges`, of which something is known."""
-        if isinstance(edge_index, Edges):
-            return self.on(x, edge_index, edge_weight)
-        if self.usual and is_plain(x, edge_index):
-            return self.on(x, checked(edge_index, x), one_weight(edge_weight, x.dtype))
-        out: Tensor = super().forward(x, edge_index, edge_weight, size)
-        return out
 
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
         """The layer itself."""
@@ -105,7 +113,7 @@ class FastGraphConv(pyg.GraphConv):  # type: ignore[misc]
         return out
 
 
-class FastLEConv(pyg.LEConv):  # type: ignore[misc]
+class FastLEConv(OnEdges, pyg.LEConv):  # type: ignore[misc]
     """PyG's ``LEConv``, the local extremum convolution, faster with its usual options."""
 
     @property
@@ -113,24 +121,16 @@ class FastLEConv(pyg.LEConv):  # type: ignore[misc]
         """Whether no option was set that :meth:`on` does not know."""
         return self.aggr == "add" and is_unwatched(self)
 
-    def forward(self, x: Any, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """Convolve; ``edge_index`` may be :class:`Edges`, of which something is known."""
-        if isinstance(edge_index, Edges):
-            return self.on(x, edge_index, edge_weight)
-        if self.usual and is_plain(x, edge_index):
-            return self.on(x, checked(edge_index, x), one_weight(edge_weight, x.dtype))
-        out: Tensor = super().forward(x, edge_index, edge_weight)
-        return out
-
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
         """Σ_j e_ji (W₁x_j − W₂x_i) + W₃x_i, the sum of the e_ji beside that of the e_ji W₁x_j."""
-        a, b = self.lin1(x), self.lin2(x)
+        # Two large numbers are subtracted: not in 16 bits.
+        a, b = wide(self.lin1(x)), wide(self.lin2(x))
         terms = torch.cat([a, torch.ones_like(a[:, :1])], dim=-1)
         if edge_weight is None:
             total = neighbour_sum(terms, edges)
         else:
             total = weighted_sum(terms, edge_weight, edges.entries)
-        out: Tensor = total[:, :-1] - total[:, -1:] * b + self.lin3(x)
+        out: Tensor = (total[:, :-1] - total[:, -1:] * b).to(x.dtype) + self.lin3(x)
         return out
 
 

@@ -120,6 +120,13 @@ def check_number(name: str, count: Any) -> None:
         raise TypeError(f"'{name}' must be an int, not {type(count).__name__}.")
 
 
+def check_lengths(**given: tuple[Tensor, int]) -> None:
+    """Raise unless each tensor has as many rows as it is read for: kernels look no further."""
+    for name, (values, rows) in given.items():
+        if not is_traced() and values.size(0) != rows:
+            raise ValueError(f"'{name}' must have {rows} rows, not shape {list(values.shape)}.")
+
+
 def check_max_edges(max_edges: int, count: int) -> None:
     """Raise if a pooled graph of ``count`` edges is larger than its caller allows."""
     if count > max_edges:

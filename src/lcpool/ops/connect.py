@@ -18,6 +18,7 @@ from lcpool.ops.checks import (
     check_count,
     check_edge_index,
     check_index,
+    check_number,
     check_range,
 )
 from lcpool.ops.edges import Edges
@@ -99,9 +100,10 @@ def cluster_connect(
 
 def check_hops(hops: int) -> int:
     """``hops``, if there is such a neighbourhood."""
+    check_number("hops", hops)
     if hops not in range(1, HOPS + 1):
         raise ValueError(f"'hops' must be 1, 2 or 3, not {hops}.")
-    return hops
+    return int(hops)
 
 
 def check_perm(perm: Tensor, num_nodes: int, checks: Checks, like: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lcpool.ops import plain
+from lcpool.ops.checks import check_lengths
 from lcpool.ops.edges import Edges
 from lcpool.ops.kernels import kernels
 from lcpool.ops.message import ROWS, both_ways
@@ -20,6 +21,7 @@ def neighbour_max(x: Tensor, edges: Edges) -> Tensor:
 
     Neighbours that share a maximum share its gradient.
     """
+    check_lengths(x=(x, edges.num_nodes))
     most: Tensor
     most, *_ = maximum(x, *both_ways(edges, x))
     return most

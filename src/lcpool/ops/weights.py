@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.ops.checks import check_lengths
 from lcpool.ops.edges import Entries, Neighbours
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import operator
@@ -19,6 +20,7 @@ from lcpool.ops.operator import operator
 
 def weighted_sum(x: Tensor, weight: Tensor, entries: Entries) -> Tensor:
     """MᵀX: the sum of w_e x_k over the entries e = (k, i) of M, for each column i."""
+    check_lengths(weight=(weight, entries.source.size(0)), x=(x, entries.num_sources))
     weight = weight.to(x.dtype)
     out: Tensor = multiply(x, weight, *both_ways(entries, x, weight))
     return out
@@ -26,6 +28,7 @@ def weighted_sum(x: Tensor, weight: Tensor, entries: Entries) -> Tensor:
 
 def entry_dot(y: Tensor, x: Tensor, entries: Entries) -> Tensor:
     """y_i · x_k for each entry (k, i) of M."""
+    check_lengths(x=(x, entries.num_sources), y=(y, entries.num_targets))
     out: Tensor = dot(y, x, *both_ways(entries, x, y))
     return out
 

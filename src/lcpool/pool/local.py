@@ -272,6 +272,7 @@ class LocalClusterPooling(SelectionPooling):
         edge_fill: keep the attributes of surviving edges, and give this value to new ones.
         max_edges: refuse a pooled graph with more edges than this.
         hops: connect nodes that are at most so far apart, in place of the three of the formula.
+            Clusters, for the way back up, stay what they are.
     """
 
     def __init__(
@@ -302,7 +303,7 @@ class LocalClusterPooling(SelectionPooling):
     def connect(
         self, graph: Graph, kept: Kept, plan: KeepPlan | None, S: Assignment | None
     ) -> tuple[Edges, Tensor | None, Assignment | Callable[[], Assignment]]:
-        """A' = ones(A + AᵀA + A² + AᵀA²)(î, î)."""
+        """A' = ones(A + AᵀA + A² + AᵀA²)(î, î), or what fewer hops leave of it."""
         perm = kept.perm
         index = connect_clusters(
             graph.edges, kept, graph.batch, plan,

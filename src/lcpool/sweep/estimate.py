@@ -50,7 +50,8 @@ class Estimate:
         known = {cell.id: cell for cell in cells}
         traits, logs = [], []
         for row in taken:
-            cell = known.get(json.loads(row["mates"])[0][0])
+            mates = (known.get(cell) for cell, _ in json.loads(row["mates"]))
+            cell = next(filter(None, mates), None)
             if cell is not None and row["seconds"] > 0:
                 traits.append(_traits(cell))
                 logs.append(math.log(row["seconds"] / self.guess(cell, row["runs"])))
@@ -74,7 +75,7 @@ class Estimate:
 
 
 def time_left(at_work: Iterable[float], waiting: Iterable[float], slots: int) -> float:
-    """Seconds until all is done, if whoever is free takes the longest that waits.
+    """Seconds until all is done, much as if whoever is free took the longest that waits.
 
     Args:
         at_work: seconds left of each job that is being trained.

@@ -79,7 +79,7 @@ class Results:
         return cls(
             pd.concat([part.runs for part in parts], ignore_index=True),
             {name: curve for part in parts for name, curve in part.curves.items()},
-            tuple(failure for part in parts for failure in part.failures),
+            _without_runs([f for part in parts for f in part.failures], parts),
         )
 
     @classmethod
@@ -149,6 +149,13 @@ def _failures(store: Store) -> tuple[Failure, ...]:
         "ORDER BY dataset, backbone, conv, pool, split"
     )
     return tuple(Failure(tuple(row)[:4], row["split"], row["reason"]) for row in found)
+
+
+def _without_runs(failures: list[Failure], parts: list[Results]) -> tuple[Failure, ...]:
+    """The failures of cells that have no run in another file either."""
+    names = ["dataset", "backbone", "conv", "pool", "split"]
+    trained = {row for part in parts for row in part.runs[names].itertuples(index=False, name=None)}
+    return tuple(f for f in failures if (*f.names, f.split) not in trained)
 
 
 def _read_csv(path: Path) -> Results:

@@ -86,7 +86,10 @@ class Stack:
         setattr(self.model.get_submodule(parent), child, new)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters and buffers by their names in a plain network, runs in front."""
+        """Parameters and buffers by their names in a plain network, runs in front.
+
+        With different backbones, also which runs are hierarchical.
+        """
         return {
             f"{name}.{key}": value
             for name, leaf in self.leaves.items()

@@ -77,10 +77,12 @@ def connect_clusters(
         perm, place = perm.contiguous(), positions(perm, edges.num_nodes)
         of_kept = batch.index_select(0, perm)
     graphs = Graphs(batch, of_kept, plan.kept.ptr, most)
-    onto, members = edges.out, edges.into
+    onto = members = edges.out
     if hops < 3:
-        alone = Neighbours(torch.zeros_like(onto.ptr), onto.node)
-        onto, members = onto if hops > 1 else alone, alone
+        members = Neighbours(torch.zeros_like(onto.ptr), onto.node)  # nobody but the node itself
+        onto = onto if hops > 1 else members
+    else:
+        members = edges.into
     return pattern(onto, edges.out, members, (place, perm), graphs, self_loops, max_edges, checks)
 
 
