@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcpool import cluster_connect, cluster_connect_blocks
-from lcpool.ops.assignment import clusters
+from lcpool.ops.assignment import clusters, selection
 from lcpool.ops.checks import Checks
 from lcpool.ops.product import connect_by_joins
 
@@ -15,18 +15,20 @@ cpu = pytest.importorskip("lcpool.ops.cpu.connect")
 rows = pytest.importorskip("lcpool.ops.cpu.rows")
 
 
-def by_joins(edge_index, perm, num_nodes, self_loops=True):
-    S = clusters(edge_index, perm, num_nodes)
-    return connect_by_joins(edge_index, None, S, self_loops, 10**9, Checks())[0]
+def by_joins(edge_index, perm, num_nodes, self_loops=True, hops=3):
+    S, itself = clusters(edge_index, perm, num_nodes), selection(perm, num_nodes)
+    left, right = S if hops > 2 else itself, S if hops > 1 else itself
+    return connect_by_joins(edge_index, None, right, self_loops, 10**9, Checks(), left)[0]
 
 
-def by_search(edge_index, perm, num_nodes, self_loops=True):
-    graph = rows.prepare(*edge_index.numpy(), perm.numpy(), num_nodes)
+def by_search(edge_index, perm, num_nodes, self_loops=True, hops=3):
+    graph = rows.prepare(*edge_index.numpy(), perm.numpy(), num_nodes, hops)
     return torch.from_numpy(cpu.search(graph, self_loops, 10**9)[0])
 
 
-def by_bits(edge_index, perm, num_nodes, self_loops=True):
-    return bits.connect_small(*edge_index.numpy(), perm.numpy(), num_nodes, self_loops, 10**9)
+def by_bits(edge_index, perm, num_nodes, self_loops=True, hops=3):
+    options = (self_loops, 10**9, hops)
+    return bits.connect_small(*edge_index.numpy(), perm.numpy(), num_nodes, *options)
 
 
 def random_graphs(sizes, degree, seed=0):
@@ -40,9 +42,9 @@ def random_graphs(sizes, degree, seed=0):
     return torch.cat(parts, dim=1), perm, start
 
 
-@given(graphs(), st.booleans())
-def test_bits_and_search_and_joins_agree(example: Example, self_loops):
-    case = (example.edge_index, example.perm(), example.num_nodes, self_loops)
+@given(graphs(), st.booleans(), st.integers(1, 3))
+def test_bits_and_search_and_joins_agree(example: Example, self_loops, hops):
+    case = (example.edge_index, example.perm(), example.num_nodes, self_loops, hops)
     expected = by_joins(*case)
     assert torch.equal(by_search(*case), expected)
     with pytest.MonkeyPatch.context() as patch:

@@ -24,9 +24,12 @@ LEAST = 2**18
 
 
 def connect_small(
-    source: Any, target: Any, kept: Any, num_nodes: int, self_loops: bool, max_edges: int
+    source: Any, target: Any, kept: Any, num_nodes: int, self_loops: bool, max_edges: int, hops: int
 ) -> Any:
-    """The pattern of S'ᵀAS' for S = I + A, or None where graphs are large."""
+    """The pattern of S'ᵀAS' for S = I + A, or None where graphs are large.
+
+    With two ``hops`` the first S is I, with one both are.
+    """
     block, nodes, edges = find_blocks(source, target, num_nodes)
     place, name, bits, words = lay_out(kept, block, nodes)
     if words[-1] > MAX_WORDS * num_nodes:
@@ -35,7 +38,7 @@ def connect_small(
     blocks = (nodes, edges, bits, words)
     spread = partial(
         spread_blocks, source=source, target=target, place=place, blocks=blocks,
-        self_loops=self_loops, onto=onto, reach=reach,
+        self_loops=self_loops, hops=hops, onto=onto, reach=reach,
     )  # fmt: skip
     in_parts(spread, nodes.size - 1, source.size * words[-1] // max(num_nodes, 1), LEAST)
     rows = (kept, block, blocks, onto)
@@ -103,7 +106,7 @@ def lay_out(kept, block, nodes):
 
 
 @compiled
-def spread_blocks(start, stop, source, target, place, blocks, self_loops, onto, reach):
+def spread_blocks(start, stop, source, target, place, blocks, self_loops, hops, onto, reach):
     """S'ᵀAS' of each block, in place of ``onto``; rows of nodes that are not kept mean nothing."""
     nodes, edges, _, words = blocks
     for b in range(start, stop):
@@ -114,7 +117,7 @@ def spread_blocks(start, stop, source, target, place, blocks, self_loops, onto, 
         for i in range(size):
             word, bit = bit_of(place[first + i])
             S[np.uint64(i) * length + word] = bit
-        for e in range(edges[b], edges[b + 1]):
+        for e in range(edges[b], edges[b + 1] if hops > 1 else edges[b]):
             word, bit = bit_of(place[target[e]])
             S[np.uint64(source[e] - first) * length + word] |= bit
         for e in range(edges[b], edges[b + 1]):
@@ -123,7 +126,7 @@ def spread_blocks(start, stop, source, target, place, blocks, self_loops, onto, 
                 AS[s + w] |= S[t + w]
         # The rows of S' have served: the ones of A' take their place.
         S[:] = AS
-        for e in range(edges[b], edges[b + 1]):
+        for e in range(edges[b], edges[b + 1] if hops > 2 else edges[b]):
             s, t = np.uint64(source[e] - first) * length, np.uint64(target[e] - first) * length
             for w in range(length):
                 S[t + w] |= AS[s + w]

@@ -38,25 +38,20 @@ def connect_clusters(
     max_edges: int,
     checks: Checks,
     hops: int,
-) -> Tensor | None:
-    """The pattern of S'ᵀAS' for S = I + A; graphs need not be told apart.
-
-    A search is of depth three: fewer hops are left to joins.
-    """
-    if hops < 3:
-        return None
-    return search_clusters(edges.index, kept.perm, edges.num_nodes, self_loops, max_edges)
+) -> Tensor:
+    """The pattern of S'ᵀAS' for S = I + A; graphs need not be told apart."""
+    return search_clusters(edges.index, kept.perm, edges.num_nodes, self_loops, max_edges, hops)
 
 
 def search_clusters(
-    edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, max_edges: int
+    edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, max_edges: int, hops: int
 ) -> Tensor:
     """The pattern of S'ᵀAS' for S = I + A, as bits or by a search."""
     kept = perm.contiguous().numpy()
     source, target = edge_index.contiguous().numpy()
-    edges = connect_small(source, target, kept, num_nodes, self_loops, max_edges)
+    edges = connect_small(source, target, kept, num_nodes, self_loops, max_edges, hops)
     if edges is None:
-        edges, _ = search(prepare(source, target, kept, num_nodes), self_loops, max_edges)
+        edges, _ = search(prepare(source, target, kept, num_nodes, hops), self_loops, max_edges)
     return torch.from_numpy(edges)
 
 

@@ -18,16 +18,17 @@ LIST_EDGES, FEW_LIST_EDGES = 16, 4
 TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: take it in parts."
 
 
-def prepare(source: Any, target: Any, kept: Any, num_nodes: int) -> Any:
+def prepare(source: Any, target: Any, kept: Any, num_nodes: int, hops: int = 3) -> Any:
     """A by rows, the clusters of kept nodes (rows of S'ᵀ), and the kept nodes' names by row of S'.
 
     Row m of S' lists the kept nodes that m contributes to: itself and the targets of its edges.
+    With two ``hops`` I stands for S in S'ᵀ, with one in S' too.
     """
     if source.size + kept.size >= 2**32:
         raise ValueError(TOO_MANY)
     halves = (
         lambda: to_rows(source, target, None, num_nodes, np.uint32)[:2],
-        lambda: cluster_rows(source, target, kept, num_nodes),
+        lambda: cluster_rows(source, target, kept, num_nodes, hops),
     )
 
     def part(start: int, stop: int) -> tuple[Any, ...]:
@@ -80,7 +81,7 @@ def to_rows(row, col, value, num_rows, index):
 
 
 @compiled
-def cluster_rows(source, target, kept, num_nodes):
+def cluster_rows(source, target, kept, num_nodes, hops):
     """S'ᵀ and S' by rows."""
     new_id = np.full(num_nodes, -1, np.int32)
     for i in range(kept.size):
@@ -90,8 +91,8 @@ def cluster_rows(source, target, kept, num_nodes):
     for e in range(source.size):
         i = new_id[target[e]]
         if i >= 0:
-            into_ptr[i + 2] += 1
-            onto_ptr[source[e] + 2] += 1
+            into_ptr[i + 2] += hops > 2
+            onto_ptr[source[e] + 2] += hops > 1
     for i in range(kept.size):
         into_ptr[i + 2] += 1
         onto_ptr[kept[i] + 2] += 1
@@ -108,9 +109,10 @@ def cluster_rows(source, target, kept, num_nodes):
         onto_ptr[kept[i] + 1] += 1
     for e in range(source.size):
         s, i = source[e], new_id[target[e]]
-        if i >= 0:
+        if i >= 0 and hops > 2:
             into[into_ptr[i + 1]] = s
             into_ptr[i + 1] += 1
+        if i >= 0 and hops > 1:
             onto[onto_ptr[s + 1]] = i
             onto_ptr[s + 1] += 1
     return into_ptr[:-1], into, onto_ptr[:-1], onto
