@@ -3,18 +3,20 @@
     python benchmarks/structure.py --datasets ENZYMES PROTEINS --epochs 20
     python benchmarks/structure.py --models build/models --out results/structure.csv
 
-For each dataset and pooling a network (hierarchical, GCN) is trained for some epochs of the paper's
-protocol. As it was in the epoch with the best validation accuracy, it pools all graphs of the
-dataset. Graphs are looked at as undirected, without weights and self-loops:
+For each dataset and pooling networks (hierarchical, GCN) are trained for some epochs of the paper's
+protocol, each from a seed of its own. As they were in the epoch with the best validation accuracy,
+they pool all graphs of the dataset. Graphs are looked at as undirected, without weights and
+self-loops:
 
 - parts: connected components. A graph "stays connected" if it is in one part before and after.
 - density: edges over pairs of nodes.
 - diameter: the longest shortest path, in the part where it is longest.
 - degree: neighbours of a node.
 
-Figures are means over graphs; density counts graphs of two nodes and more. DiffPool and MinCut give
-complete weighted graphs by construction. ``--models`` keeps the trained networks in a folder, and
-takes those that are there: they can be trained on one machine and looked at on another.
+Figures are means over graphs and networks; density counts graphs of two nodes and more. DiffPool
+and MinCut give complete weighted graphs by construction. ``--models`` keeps the trained networks in
+a folder, and takes those that are there: they can be trained on one machine and looked at on
+another.
 """
 
 from __future__ import annotations
@@ -101,29 +103,29 @@ def taken_apart(graph: Graph) -> Iterator[Edges]:
         yield edges - (end - count), int(count)
 
 
-def trained(graphs: GraphSet, pool: str, args: argparse.Namespace) -> Model:
+def trained(graphs: GraphSet, pool: str, seed: int, args: argparse.Namespace) -> Model:
     """A network of this pooling: from the folder of models, or trained and put there."""
-    path = (
-        args.models and args.models / f"{graphs.name}-{pool.replace('*', '-star')}-{args.epochs}.pt"
-    )
+    name = f"{graphs.name}-{pool.replace('*', '-star')}-{args.epochs}-{seed}.pt"
+    path = args.models and args.models / name
     if path and path.exists():
         return Model.load(path)
-    found = train(
-        graphs, pool, runs=1, epochs=args.epochs, split="fresh", device=args.device
-    ).model  # fmt: skip
+    options = {"epochs": args.epochs, "split": "fresh", "seed": seed, "device": args.device}
+    found = train(graphs, pool, runs=1, **options).model
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
         found.save(path)
     return found
 
 
-def row(dataset: str, pool: str, before: pd.DataFrame, after: pd.DataFrame) -> dict[str, object]:
-    """Means over the graphs of a dataset."""
+def row(
+    graphs: GraphSet, pool: str, before: pd.DataFrame, after: pd.DataFrame
+) -> dict[str, object]:
+    """Means over the graphs of a dataset, and over networks."""
     connected = before["parts"] == 1
     return {
-        "dataset": dataset,
+        "dataset": graphs.name,
         "pool": pool,
-        "graphs": len(after),
+        "graphs": len(graphs),
         "connected_before": 100 * connected.mean(),
         "stay_connected": 100 * (after["parts"] == 1)[connected].mean(),
         **after.mean().to_dict(),
@@ -135,11 +137,13 @@ def measure(dataset: str, pools: list[str], args: argparse.Namespace, look: Proc
     graphs = load_dataset(dataset)
     given = (one for graph in batches(graphs) for one in taken_apart(graph))
     before = pd.DataFrame(look.map(structure, given, chunksize=8))
-    yield row(graphs.name, BEFORE, before, before)
+    yield row(graphs, BEFORE, before, before)
     for pool in pools:
-        found = pooled_graphs(trained(graphs, pool, args), graphs)
+        models = (trained(graphs, pool, seed, args) for seed in range(args.seeds))
+        found = (one for model in models for one in pooled_graphs(model, graphs))
         after = pd.DataFrame(look.map(structure, found, chunksize=8))
-        yield row(graphs.name, pool, before, after)
+        again = pd.concat([before] * args.seeds, ignore_index=True)
+        yield row(graphs, pool, again, after)
 
 
 def main() -> None:
@@ -149,6 +153,7 @@ def main() -> None:
     pools = [pool for pool, make in POOLINGS.items() if make is not None]
     parser.add_argument("--pools", nargs="+", default=pools, choices=pools)
     parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=3, help="networks of each pooling")
     parser.add_argument("--device", default=None)
     parser.add_argument("--models", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=None)
