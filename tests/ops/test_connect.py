@@ -50,7 +50,7 @@ def test_lemma_5(example: Example, self_loops):
 
 
 @pytest.mark.usefixtures("backend")
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graphs(), st.booleans())
 def test_fewer_hops(example: Example, self_loops):
     A, perm = example.A, example.perm()
