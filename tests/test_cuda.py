@@ -176,9 +176,9 @@ def test_cluster_connect_checks_on_the_device():
         cluster_connect(edges, perm // 2, 120)
     with pytest.raises(ValueError, match="max_edges=3"):
         cluster_connect(edges, perm, 120, max_edges=3)
-    assert torch.equal(
-        cluster_connect(edges, perm, 120).cpu(), cluster_connect(edges.cpu(), perm.cpu(), 120)
-    )
+    for hops in (1, 2, 3):
+        found = cluster_connect(edges, perm, 120, hops=hops)
+        assert torch.equal(found.cpu(), cluster_connect(edges.cpu(), perm.cpu(), 120, hops=hops))
 
 
 # Of the widest graph a row has more bits, and more numbers, than a program takes at a time.
