@@ -153,7 +153,7 @@ def main() -> None:
     pools = [pool for pool, make in POOLINGS.items() if make is not None]
     parser.add_argument("--pools", nargs="+", default=pools, choices=pools)
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=3, help="networks of each pooling")
+    parser.add_argument("--seeds", type=int, default=1, help="networks of each pooling")
     parser.add_argument("--device", default=None)
     parser.add_argument("--models", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=None)

@@ -142,9 +142,9 @@ class Summary(nn.Module):
         super().__init__()
         self.hierarchical = hierarchical
 
-    def forward(self, readouts: Sequence[Tensor]) -> Tensor:
+    def forward(self, readouts: list[Tensor]) -> Tensor:
         """One row a graph."""
-        return torch.stack(list(readouts)).sum(0) if self.hierarchical else readouts[-1]
+        return torch.stack(readouts).sum(0) if self.hierarchical else readouts[-1]
 
 
 def pooled(pool: nn.Module, graph: Graph) -> tuple[Graph, Tensor | None]:

@@ -160,13 +160,13 @@ class StackedSummary(nn.Module):
         super().__init__()
         self.register_buffer("hierarchical", torch.tensor(hierarchical))
 
-    def forward(self, readouts: Sequence[Tensor]) -> Tensor:
+    def forward(self, readouts: list[Tensor]) -> Tensor:
         """Their sum where a run's backbone is hierarchical, else the last."""
         last = readouts[-1]
         of_run = self.hierarchical.repeat_interleave(
             last.size(0) // len(self.hierarchical), output_size=last.size(0)
         )
-        return torch.stack(list(readouts)).sum(0).where(of_run.unsqueeze(-1), last)
+        return torch.stack(readouts).sum(0).where(of_run.unsqueeze(-1), last)
 
 
 class BiasAfter(nn.Module):

@@ -77,12 +77,11 @@ def connect_clusters(
         perm, place = perm.contiguous(), positions(perm, edges.num_nodes)
         of_kept = batch.index_select(0, perm)
     graphs = Graphs(batch, of_kept, plan.kept.ptr, most)
-    onto = members = edges.out
-    if hops < 3:
-        members = Neighbours(torch.zeros_like(onto.ptr), onto.node)  # nobody but the node itself
-        onto = onto if hops > 1 else members
+    if hops == 3:
+        onto, members = edges.out, edges.into
     else:
-        members = edges.into
+        members = Neighbours(torch.zeros_like(edges.out.ptr), edges.out.node)  # the node alone
+        onto = edges.out if hops == 2 else members
     return pattern(onto, edges.out, members, (place, perm), graphs, self_loops, max_edges, checks)
 
 
