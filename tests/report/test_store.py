@@ -51,6 +51,15 @@ def test_what_failed_in_one_store_and_was_trained_in_another(path, tmp_path):
     assert not Results.read(path, other).failures
 
 
+def test_what_failed_by_other_settings_is_no_less_missing(path):
+    """Though a cell of the same names has runs."""
+    jobs = small_jobs(["nopool"], epochs=1, ratio=0.25)
+    with Store(path) as store:
+        store.add(jobs)
+        store.fail(jobs[0].cells, TRACEBACK, 1.0)
+    assert len(Results.read(path).failures) == 1
+
+
 @pytest.mark.parametrize("content", [b"no zlib", zlib.compress(b"no row"), zlib.compress(b"")[:4]])
 def test_damaged_curves_are_an_error_that_names_the_run(path, content):
     connection = sqlite3.connect(path)

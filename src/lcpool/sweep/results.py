@@ -50,11 +50,13 @@ class Failure:
         names: dataset, backbone, convolution, pooling.
         split: "shared" or "fresh".
         reason: the traceback of the last time, or what else is known.
+        config: everything but the data; cells of the same names differ in it.
     """
 
     names: tuple[str, ...]
     split: str
     reason: str
+    config: str
 
 
 @dataclass(frozen=True)
@@ -144,18 +146,18 @@ def _curve(row: Mapping[str, Any], path: Path) -> NDArray[np.float32]:
 def _failures(store: Store) -> tuple[Failure, ...]:
     # With max(), SQLite takes the other columns from the row that has it.
     found = store.rows(
-        "SELECT dataset, backbone, conv, pool, split, reason, max(time) FROM failures "
+        "SELECT dataset, backbone, conv, pool, split, reason, config, max(time) FROM failures "
         "JOIN cells ON cell = cells.id WHERE cell NOT IN (SELECT cell FROM runs) GROUP BY cell "
         "ORDER BY dataset, backbone, conv, pool, split"
     )
-    return tuple(Failure(tuple(row)[:4], row["split"], row["reason"]) for row in found)
+    return tuple(Failure(tuple(row)[:4], *tuple(row)[4:7]) for row in found)
 
 
 def _without_runs(failures: list[Failure], parts: list[Results]) -> tuple[Failure, ...]:
     """The failures of cells that have no run in another file either."""
-    names = ["dataset", "backbone", "conv", "pool", "split"]
-    trained = {row for part in parts for row in part.runs[names].itertuples(index=False, name=None)}
-    return tuple(f for f in failures if (*f.names, f.split) not in trained)
+    cell = ["dataset", "config"]  # The configuration has the other names and the split.
+    trained = {row for part in parts for row in part.runs[cell].itertuples(index=False, name=None)}
+    return tuple(f for f in failures if (f.names[0], f.config) not in trained)
 
 
 def _read_csv(path: Path) -> Results:
