@@ -13,7 +13,7 @@ demo: $(READY)  ## train several poolings on the built-in dataset and rank them
 
 paper: $(READY)  ## write results/paper anew from the runs in it
 	$(BIN)/lcpool report results/paper/runs-fresh.csv results/paper/runs-shared.csv \
-	    --split both --out results/paper
+	    --split both --out results/paper --audit ../../../docs/paper-audit.md
 
 audit: $(READY)  ## write docs/paper-audit.md anew from results
 	$(BIN)/lcpool audit results --out docs/paper-audit.md

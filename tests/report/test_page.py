@@ -70,6 +70,12 @@ def test_well_formed_and_whole():
     assert f"{agreeing} of {judged} published cells agree with the paper" in text
 
 
+def test_the_claims_link_to_an_audit():
+    report = Report.of(make_results(runs=5))
+    assert '<a href="../an &amp; audit.md">the audit</a>' in page(report, "../an & audit.md")
+    assert "<code>docs/paper-audit.md</code>" in page(report)
+
+
 def test_nothing_is_fetched():
     text = page(Report.of(make_results(datasets=("DD",))))
     assert not re.search(r"https?:|//cdn|@import|url\(", text)

@@ -11,6 +11,7 @@ from lcpool.sweep.results import Results
 
 FOLDER = Path(__file__).parents[2] / "results" / "paper"
 RUNS = {split: FOLDER / f"runs-{split}.csv" for split in ("fresh", "shared")}
+AUDIT = "../../../docs/paper-audit.md"  # as in the Makefile
 
 pytestmark = pytest.mark.skipif(
     not RUNS["fresh"].exists(), reason="the paper's runs are not in results/paper yet"
@@ -23,9 +24,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_everything_is_made_of_the_runs(tmp_path: Path):
-    arguments = [*map(str, RUNS.values()), "--split", "both", "--out", str(tmp_path)]
-    done = CliRunner().invoke(app, ["report", *arguments])
+    options = ["--split", "both", "--out", str(tmp_path), "--audit", AUDIT]
+    done = CliRunner().invoke(app, ["report", *map(str, RUNS.values()), *options])
     assert done.exit_code == 0, done.output
+    assert (FOLDER / "fresh" / AUDIT).exists()
     made, there = contents(tmp_path), contents(FOLDER)
     kept = {"README.md", *(f"runs-{split}.{end}" for split in RUNS for end in ("csv", "npz"))}
     assert made.keys() | kept == there.keys()

@@ -39,6 +39,10 @@ def report(
             show_default="fresh, if there are such runs",
         ),
     ] = None,
+    audit: Annotated[
+        str | None,
+        typer.Option(help="Address of an audit that the page links to, as seen from the page."),
+    ] = None,
 ) -> None:
     """Say which pooling is best and whether the difference is real, in tables and on a page."""
     with one_line_errors("stopped."):
@@ -51,10 +55,10 @@ def report(
         folder = out or results[0].parent / "report"
         if split == "both":
             both = Reproduction.of(runs, rule)
-            reports, looks, written = both.reports, both.looks, both.write(folder)
+            reports, looks, written = both.reports, both.looks, both.write(folder, audit)
         else:
             one = Report.of(runs, rule, split)
-            reports, looks, written = [one], [], one.write(folder)
+            reports, looks, written = [one], [], one.write(folder, audit)
         for made in reports:
             _print(made, console)
         for line in (*map(str, looks), *(f"wrote {path}" for path in written)):

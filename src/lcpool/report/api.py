@@ -79,15 +79,20 @@ class Report:
         """How many cells agree with the paper, of how many that can be judged."""
         return agreeing(self.cells)
 
-    def write(self, folder: str | Path) -> list[Path]:
-        """Write ``report.html`` and the tables as Markdown, LaTeX and CSV; their paths."""
+    def write(self, folder: str | Path, audit: str | None = None) -> list[Path]:
+        """Write ``report.html`` and the tables as Markdown, LaTeX and CSV; their paths.
+
+        Args:
+            folder: to write to.
+            audit: the address, from there, of an audit that the page links to.
+        """
         from lcpool.report import tables
         from lcpool.report.page import page
 
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         texts = {
-            "report.html": page(self),
+            "report.html": page(self, audit),
             "tables.md": tables.markdown(self),
             "tables.tex": tables.latex(self),
             "tables.csv": tables.csv(self),

@@ -35,8 +35,8 @@ FILTERS = {
 }
 
 
-def page(report: Report) -> str:
-    """The report as HTML.
+def page(report: Report, audit: str | None = None) -> str:
+    """The report as HTML; ``audit`` is an address that the claims link to.
 
     Names of datasets and poolings can be anything: the template escapes all it is given, and the
     page's security policy lets no script run but its own.
@@ -56,6 +56,7 @@ def page(report: Report) -> str:
         style=Markup(style),
         script=Markup(script),
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}",
+        audit=audit,
         **_content(report),
     )
 

@@ -75,10 +75,12 @@ class Reproduction:
         judged = [look for look in looks if agreeing(look.cells)[1]]
         return cls([Report.of(results, rule, split) for split in SPLITS], judged)
 
-    def write(self, folder: str | Path) -> list[Path]:
+    def write(self, folder: str | Path, audit: str | None = None) -> list[Path]:
         """Write the reports, each to a folder of its split's name, and ``agreement.md``."""
         folder = Path(folder)
-        written = [path for report in self.reports for path in report.write(folder / report.split)]
+        written = [
+            path for report in self.reports for path in report.write(folder / report.split, audit)
+        ]
         if not self.looks:
             return written
         path = folder / "agreement.md"
