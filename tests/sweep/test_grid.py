@@ -32,6 +32,20 @@ def test_both_backbones_are_one_job():
     assert str(job) == "builtin hierarchical+plain gcn nopool shared+fresh"
 
 
+@pytest.mark.parametrize(
+    ("stack", "sizes"),
+    [(None, [12]), (12, [12]), (11, [9, 3]), (6, [6, 6]), (5, [3] * 4), (2, [3] * 4)],
+)
+def test_what_does_not_fit_in_a_stack_is_several_jobs(stack, sizes):
+    both = {"backbones": ["hierarchical", "plain"], "splits": ["shared", "fresh"]}
+    grid = Grid.of(datasets=[Dataset.of(GRAPHS)], pools=["nopool"], runs=3, **both)
+    jobs = make_jobs([grid], stack=stack)
+    assert [len(job.wanted) for job in jobs] == sizes
+    assert sum((job.wanted for job in jobs), ()) == make_jobs([grid])[0].wanted
+    cells = [cell.id for job in jobs for cell in job.cells]
+    assert len(set(cells)) == len(cells)  # claims and checkpoints are a cell's
+
+
 def test_a_cell_is_known_by_configuration_and_data_not_by_runs():
     def identity(**settings):
         (job,) = small_jobs(["nopool"], **settings)

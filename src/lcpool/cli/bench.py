@@ -116,7 +116,7 @@ def bench(
         limit = _seconds(time_limit)
         if stack is not None and stack < 1:
             raise ValueError(f"--stack must be at least 1, not {stack}.")
-        jobs = sweep.jobs_of(paper, file, settings, root)
+        jobs = sweep.jobs_of(paper, file, settings, root, stack)
         if dry_run:
             from lcpool.cli.dry_run import print_jobs
 

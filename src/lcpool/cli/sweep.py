@@ -29,7 +29,11 @@ from lcpool.train.api import pick_device
 
 
 def jobs_of(
-    paper: bool, file: Path | None, settings: dict[str, Any], root: Path | None
+    paper: bool,
+    file: Path | None,
+    settings: dict[str, Any],
+    root: Path | None,
+    stack: int | None,
 ) -> list[Job]:
     """The jobs that the options ask for: a file's, or the paper's, or what they say."""
     said = {name: value for name, value in settings.items() if value is not None}
@@ -42,7 +46,7 @@ def jobs_of(
     own = {(pool, g.hidden, g.ratio) for g in grids for pool in g.pools if ":" in pool}
     for pool, hidden, ratio in sorted(own):
         try_out(check_own_pooling, pool, hidden, ratio)
-    return make_jobs(grids, root)
+    return make_jobs(grids, root, stack)
 
 
 def ray_engine(address: str | None, cpus: float, gpus: float) -> Callable[[], Engine]:

@@ -227,9 +227,18 @@ class Grid:
         ]
 
 
-def make_jobs(grids: Iterable[Grid], root: str | Path | None = None) -> list[Job]:
-    """The jobs of some grids: every run once, cells that can share a stack in one job."""
-    jobs: dict[tuple[Any, ...], dict[tuple[Cell, int], None]] = {}
+def make_jobs(
+    grids: Iterable[Grid], root: str | Path | None = None, stack: int | None = None
+) -> list[Job]:
+    """The jobs of some grids: every run once, cells that can share a stack in one job.
+
+    Args:
+        grids: what is wanted.
+        root: folder to look for datasets in.
+        stack: the most runs to train as one. Cells that have more together are several jobs, which
+            workers can take side by side.
+    """
+    alike: dict[tuple[Any, ...], dict[Cell, int]] = {}
     loaded: dict[Any, Dataset] = {}
     for grid in grids:
         for source in grid.datasets:
@@ -239,13 +248,23 @@ def make_jobs(grids: Iterable[Grid], root: str | Path | None = None) -> list[Job
                 loaded[source] = Dataset.of(source, root)
         for cell in grid.cells(loaded):
             network = replace(cell.architecture, backbone=BACKBONES[0])
-            alike = cell.dataset, network, replace(cell.protocol, split="shared")
-            job = jobs.setdefault(alike, {})
-            job.update(dict.fromkeys((cell, number) for number in range(grid.runs)))
+            key = cell.dataset, network, replace(cell.protocol, split="shared")
+            runs = alike.setdefault(key, {})
+            runs[cell] = max(grid.runs, runs.get(cell, 0))
     check_names(loaded.values())
-    found = [Job(tuple(wanted)) for wanted in jobs.values()]
+    found = [job for runs in alike.values() for job in _jobs(runs, stack)]
     labels = telling([job.cells[0].settings for job in found])
     return [replace(job, label=label) for job, label in zip(found, labels, strict=True)]
+
+
+def _jobs(runs: Mapping[Cell, int], stack: int | None) -> list[Job]:
+    """Cells and how many runs of each, as jobs of at most ``stack`` unless one cell has more."""
+    parts: list[list[tuple[Cell, int]]] = [[]]
+    for cell, count in runs.items():
+        if parts[-1] and stack is not None and len(parts[-1]) + count > stack:
+            parts.append([])
+        parts[-1] += [(cell, number) for number in range(count)]
+    return [Job(tuple(part)) for part in parts]
 
 
 def check_names(datasets: Iterable[Dataset]) -> None:
