@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from lcpool.cli.app import app
@@ -10,10 +9,6 @@ from lcpool.cli.app import app
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.skipif(
-    not (ROOT / "results/paper/runs-fresh.csv").exists(),
-    reason="the paper's runs are not in results/paper yet",
-)
 def test_the_audit_is_made_of_the_results(tmp_path: Path):
     arguments = ["audit", str(ROOT / "results"), "--out", str(tmp_path / "paper-audit.md")]
     done = CliRunner().invoke(app, arguments)

@@ -1,5 +1,6 @@
 """What is committed under ``results/paper`` is what ``make paper`` makes of the runs there."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,6 @@ from lcpool.sweep.results import Results
 FOLDER = Path(__file__).parents[2] / "results" / "paper"
 RUNS = {split: FOLDER / f"runs-{split}.csv" for split in ("fresh", "shared")}
 AUDIT = "../../../docs/paper-audit.md"  # as in the Makefile
-
-pytestmark = pytest.mark.skipif(
-    not RUNS["fresh"].exists(), reason="the paper's runs are not in results/paper yet"
-)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -34,6 +31,18 @@ def test_everything_is_made_of_the_runs(tmp_path: Path):
     assert [name for name in made if made[name] != there[name]] == [], "run 'make paper'"
 
 
+def test_the_readme_has_the_figures():
+    counts = (FOLDER / "agreement.md").read_text("utf-8")
+    fresh, shared = (
+        re.search(rf"\| {split} \| accuracy \| (\d+ of \d+) \| ([\d.]+ %) \|", counts).groups()
+        for split in RUNS
+    )
+    text = " ".join((FOLDER.parents[1] / "README.md").read_text("utf-8").split())
+    assert f"{fresh[0]} agree on fresh splits ({fresh[1]})" in text
+    assert f"{shared[0]} on the shared split ({shared[1]})" in text
+
+
+@pytest.mark.xfail(strict=True, reason="13 of the 192 cells are still to be trained")
 @pytest.mark.parametrize("split", RUNS)
 def test_the_runs_are_all_of_the_papers(split: str):
     results = Results.read(RUNS[split])
