@@ -1,0 +1,64 @@
+"""Where the time of a sweep went: what its runs say of themselves.
+
+    python benchmarks/sweep.py results/paper/runs-fresh.csv results/paper/runs-shared.csv
+
+Runs that are trained as one take their steps together, and the last of them to end decides how
+many these are. Where the host is what is waited for, a step takes as long for many runs as for few,
+and what counts is the number of steps: epochs of a run against those of its stack, and what would
+be left of the steps if both backbones, which can share a stack, did. Seconds are those of worker
+processes, side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import pandas as pd
+from operators import print_table
+
+from lcpool.sweep.results import Results
+
+CELL = ["dataset", "backbone", "conv", "pool"]
+BATCH = 32
+
+
+def stacks(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """The stacks that runs form if those of the same names are trained as one."""
+    found = runs.groupby(by).agg(
+        seconds=("seconds", "sum"), mean=("epochs", "mean"), last=("epochs", "max"),
+        train=("num_train", "first"),
+    )  # fmt: skip
+    found["steps"] = found["last"] * (found["train"] / BATCH).apply(math.ceil)
+    return found.reset_index()
+
+
+def row(name: str, now: pd.DataFrame, joined: pd.DataFrame) -> tuple[str, ...]:
+    """One dataset, or all of them."""
+    seconds, steps = now["seconds"].sum(), now["steps"].sum()
+    return (
+        name, str(len(now)), f"{now['mean'].mean():.0f}", f"{now['last'].mean():.0f}",
+        f"{steps / 1000:.0f}", f"{1000 * seconds / steps:.1f}", f"{seconds / 3600:.2f}",
+        f"{joined['steps'].sum() / steps:.2f}",
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", nargs="+", help="stores, or CSV files exported from them")
+    args = parser.parse_args()
+    runs = Results.read(*args.results).runs
+    now, joined = stacks(runs, CELL), stacks(runs, [name for name in CELL if name != "backbone"])
+    rows = [
+        row(name, now[now["dataset"] == name], joined[joined["dataset"] == name])
+        for name in dict.fromkeys(runs["dataset"])
+    ]
+    header = (
+        "", "stacks", "epochs of a run", "of a stack", "10³ steps", "ms a step", "worker hours",
+        "steps with both backbones in a stack",
+    )  # fmt: skip
+    print_table("The runs of both splits as one", header, [*rows, row("all", now, joined)])
+
+
+if __name__ == "__main__":
+    main()
