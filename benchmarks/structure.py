@@ -13,7 +13,8 @@ self-loops:
 - diameter: the longest shortest path, in the part where it is longest.
 - degree: neighbours of a node.
 
-Figures are means over graphs and networks; density counts graphs of two nodes and more. DiffPool
+Figures are means over graphs and networks; density counts graphs of two nodes and more; "least" and
+"most" are the smallest and the largest share of a network's graphs that stay connected. DiffPool
 and MinCut give complete weighted graphs by construction. ``--models`` keeps the trained networks in
 a folder, and takes those that are there: they can be trained on one machine and looked at on
 another.
@@ -118,16 +119,21 @@ def trained(graphs: GraphSet, pool: str, seed: int, args: argparse.Namespace) ->
 
 
 def row(
-    graphs: GraphSet, pool: str, before: pd.DataFrame, after: pd.DataFrame
+    graphs: GraphSet, pool: str, before: pd.DataFrame, after: pd.DataFrame, epochs: int
 ) -> dict[str, object]:
-    """Means over the graphs of a dataset, and over networks."""
-    connected = before["parts"] == 1
+    """Means over the graphs of a dataset, and over the networks that left them as ``after``."""
+    connected = (before["parts"] == 1).to_numpy()
+    stays = (after["parts"] == 1).to_numpy().reshape(-1, len(graphs))[:, connected].mean(axis=1)
     return {
         "dataset": graphs.name,
         "pool": pool,
+        "networks": 0 if pool == BEFORE else len(stays),
+        "epochs": epochs,
         "graphs": len(graphs),
         "connected_before": 100 * connected.mean(),
-        "stay_connected": 100 * (after["parts"] == 1)[connected].mean(),
+        "stay_connected": 100 * stays.mean(),
+        "least": 100 * stays.min(),
+        "most": 100 * stays.max(),
         **after.mean().to_dict(),
     }
 
@@ -137,13 +143,12 @@ def measure(dataset: str, pools: list[str], args: argparse.Namespace, look: Proc
     graphs = load_dataset(dataset)
     given = (one for graph in batches(graphs) for one in taken_apart(graph))
     before = pd.DataFrame(look.map(structure, given, chunksize=8))
-    yield row(graphs, BEFORE, before, before)
+    yield row(graphs, BEFORE, before, before, 0)
     for pool in pools:
         models = (trained(graphs, pool, seed, args) for seed in range(args.seeds))
         found = (one for model in models for one in pooled_graphs(model, graphs))
         after = pd.DataFrame(look.map(structure, found, chunksize=8))
-        again = pd.concat([before] * args.seeds, ignore_index=True)
-        yield row(graphs, pool, again, after)
+        yield row(graphs, pool, before, after, args.epochs)
 
 
 def main() -> None:
@@ -153,7 +158,7 @@ def main() -> None:
     pools = [pool for pool, make in POOLINGS.items() if make is not None]
     parser.add_argument("--pools", nargs="+", default=pools, choices=pools)
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=1, help="networks of each pooling")
+    parser.add_argument("--seeds", type=int, default=3, help="networks of each pooling")
     parser.add_argument("--device", default=None)
     parser.add_argument("--models", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=None)
@@ -171,7 +176,7 @@ def main() -> None:
 
 def show(dataset: str, rows: list[dict[str, object]]) -> None:
     """One dataset's table."""
-    columns = ["nodes", "parts", "stay_connected", "density", "degree", "diameter"]
+    columns = ["nodes", "parts", "stay_connected", "least", "most", "density", "degree", "diameter"]
     header = ("", *(c.replace("_", " ") for c in columns))
     title = f"{dataset}: {rows[0]['graphs']} graphs, {rows[0]['connected_before']:.1f} % connected"
     names = ["as they are" if r["pool"] == BEFORE else str(r["pool"]) for r in rows]

@@ -37,8 +37,9 @@ def costs() -> pd.DataFrame:
 def structure() -> pd.DataFrame:
     after = {"topkpool": (20.0, 5.0), "lcpool": (90.0, 1.5)}
     rows = [
-        {"dataset": d, "pool": pool, "graphs": 100, "connected_before": 80.0,
-         "stay_connected": stay, "nodes": 20, "parts": parts, "density": 0.25, "degree": 3,
+        {"dataset": d, "pool": pool, "networks": 3, "epochs": 20, "graphs": 100,
+         "connected_before": 80.0, "stay_connected": stay, "least": stay - 10, "most": stay,
+         "nodes": 20, "parts": parts, "density": 0.25, "degree": 3,
          "diameter": 6}
         for d in DATASETS
         for pool, (stay, parts) in {"none": (100.0, 1.0), **after}.items()
@@ -108,7 +109,7 @@ def test_the_answer_comes_first(text: str):
     for word in ("Accuracy", "On single datasets", "Cost", "Connectivity"):
         assert f"- **{word}.** " in first
     assert "Only 48 of the paper's 192 cells have runs." in first
-    assert "![Accuracy, time and connectivity of each pooling](picture.svg)" in first
+    assert "![The poolings at a glance](picture.svg)" in first
 
 
 def test_claims_are_those_of_the_report(audit: Audit, text: str):
@@ -180,7 +181,7 @@ def test_where_lcpool_wins(audit: Audit, text: str):
     better, worse = (sum(cell.startswith(f"**{sign}") for cell in bold) for sign in "+−")
     counts = [list(map(int, re.findall(r"\d+", cell))) for cell in significant[2:]]
     assert [better, worse] == np.sum(counts, axis=0).tolist()
-    assert f"significantly better in {better} and significantly worse in {worse};" in text
+    assert f"significantly better in {better} and significantly worse in {worse}." in text
     assert better > 0
 
 
@@ -191,8 +192,8 @@ def test_who_can_be_the_best_on_a_dataset(tmp_path: Path):
         made.runs.loc[low, "test_accuracy"] -= 30
     made.write(tmp_path / "paper/runs-fresh.csv")
     c = Audit.read(tmp_path).report.paper
-    assert choosing.below(c)["NCI1"] == ("lcpool", ["nopool"])
-    assert choosing.below(c)["ENZYMES"] == ("nopool", ["lcpool"])
+    assert choosing.tops(c)["NCI1"][:2] == ("lcpool", ["nopool"])
+    assert choosing.tops(c)["ENZYMES"][:2] == ("nopool", ["lcpool"])
     assert choosing.advice(c, costs()) == (
         "nopool and lcpool are highest, or not significantly below the highest, on 2 of 3 "
         "datasets, and no pooling on more. Of these nopool takes the least time."
@@ -203,8 +204,9 @@ def test_structure_before_and_after(text: str):
     rows = table(chapter(text, "Do pooled graphs stay connected?"))
     assert [row[0] for row in rows] == ["as they are", "topkpool", "lcpool"]
     assert rows[0][1] == "80.0 %<br><sub>parts 1, density 0.25, diameter 6</sub>"
-    assert rows[1][1] == "20.0 %<br><sub>parts 5, density 0.25, diameter 6</sub>"
-    assert "mean over datasets: lcpool 90.0 %, topkpool 20.0 %." in text
+    assert rows[1][1] == "20.0 %<br><sub>10 to 20 %, parts 5, density 0.25, diameter 6</sub>"
+    assert "mean over datasets: lcpool 90 %, topkpool 20 %." in text
+    assert "trained for 20 epochs, mean of 3." in text
 
 
 def test_the_ablation_is_paired_by_run_and_corrected(folder: Path, audit: Audit):
@@ -241,9 +243,19 @@ def test_clearly_better_is_a_rule(shift: float, better: bool):
     found = Ablation.of(default, ablation(shift, default))
     assert found.clearly_better("lcpool (rescale=True)") == better
     assert not found.clearly_better("lcpool (hops=1)")
-    assert ("`rescale=True`" in found.verdict()) == better
+    assert ("clearly better than the default: `rescale=True`." in found.verdict()[0]) == better
     small = found.pairs[found.pairs["pool"] == "lcpool (rescale=True)"]
     assert (small["p_holm"] < ALPHA).any() == (shift != 0)
+
+
+def test_what_is_sure_of_a_setting_is_said():
+    default = alone()
+    cells, datasets = Ablation.of(default, ablation(-4.0, default)).verdict()
+    for text, tests in ((cells, 9), (datasets, 9)):
+        assert f"({tests} comparisons), significantly better: none; significantly worse:" in text
+        assert text.count("`rescale=True`") == 3
+        low, high = map(float, re.search(r"must be ([\d.]+) to ([\d.]+) points", text).groups())
+        assert 0 < low <= high < 4
 
 
 def test_a_setting_that_is_worse_somewhere_is_not_clearly_better():
@@ -261,7 +273,10 @@ def test_cells_that_the_ablation_lacks_are_said():
     others = ablation(0.0, default).runs
     lacks = others["config"].str.contains('"hops": 1') & others["dataset"].eq("NCI1")
     found = Ablation.of(default, Results(others[~lacks].reset_index(drop=True)))
-    assert "1 cell left out, for a setting has no runs there." in found.rule()
+    assert len(found.pairs) == 8  # Only what is missing is left out.
+    cells = {row[0].split("`")[1]: row[1:-1] for row in table(found.table()) if "`" in row[0]}
+    assert [cell == "–" for cell in cells["hops=1"]] == [d == "NCI1" for d in DATASETS]
+    assert all(cell != "–" for cell in cells["ratio=0.25"])
     with pytest.raises(ValueError, match="share no cell with the default"):
         Ablation.of(make_results(datasets=("DD",), runs=10), Results(others))
 

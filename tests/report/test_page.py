@@ -176,7 +176,7 @@ PARTIAL = [
     ),
     (partial(make_results, **SMALL), "One dataset is one block"),
     (partial(make_results, **SMALL, split="shared"), "other graphs: lcpool bench … --split fresh"),
-    (partial(make_results, **SMALL), "With 3 runs this could be chance: a test takes 5."),
+    (partial(make_results, **SMALL), "3 runs are too few for a test, which takes 5."),
     (partial(make_results, datasets=("DD",)), "Its claims are left out: they take LCPool beside"),
     (on_a_cpu, "No memory was measured on a GPU"),
     (no_spread, "differ by the same in every run: no spread, no test"),
@@ -241,11 +241,11 @@ def certain(lead: float, **options) -> Report:
 @pytest.mark.parametrize(
     ("report", "said"),
     [
-        (certain(8.0), "The lead over every other pooling is real: p < 0.001 at the most"),
-        (certain(0.0), "This could be chance: p = "),
+        (certain(8.0), "The lead over every other pooling is real: p < 0.001, by the"),
+        (certain(0.0), "This could be chance: the smallest p is "),
         (certain(8.0, split="shared"), "All runs share one split"),
         (certain(8.0, datasets="ABC"), "lcpool ranks first over 3 datasets: average rank 1.00"),
-        (certain(8.0, datasets="ABC"), "This could be chance: p = 1 at the least, by Wilcoxon"),
+        (certain(8.0, datasets="ABC"), "This could be chance: the smallest p is 0.195, by Nemenyi"),
         (certain(8.0, datasets="ABCDEFGHIJKL"), "The lead over every other pooling is real"),
     ],
 )

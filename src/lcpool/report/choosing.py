@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pandas as pd
 
@@ -19,7 +21,8 @@ BASE = "nopool"
 BEFORE = "none"
 # What is measured of an epoch, and of graphs.
 COSTS = {"seconds_per_epoch": "seconds", "peak_mib": "memory"}
-STRUCTURE = ("connected_before", "stay_connected", "parts", "density", "diameter")
+STRUCTURE = ("networks", "epochs", "connected_before", "stay_connected", "least", "most", "parts",
+             "density", "diameter")  # fmt: skip
 
 
 def leads(c: Comparison) -> dict[str, tuple[list[float], Difference]]:
@@ -101,7 +104,15 @@ def _cost(by_name: pd.DataFrame, name: tuple[str, str]) -> str:
     return STYLE.above(f"{seconds:.3g} s", f"{mib:.0f} MiB")
 
 
-def below(c: Comparison) -> dict[str, tuple[str, list[str]]]:
+class Top(NamedTuple):
+    """The highest pooling on a dataset, those significantly below it, and leads that were seen."""
+
+    highest: str
+    lower: list[str]
+    visible: str
+
+
+def tops(c: Comparison) -> dict[str, Top]:
     """On each dataset the highest pooling, and those significantly below it.
 
     By the corrected resampled t-test of means over the backbones; since the highest is picked by
@@ -111,25 +122,36 @@ def below(c: Comparison) -> dict[str, tuple[str, list[str]]]:
     for dataset, accuracies in zip(c.datasets, c.blocks(c.means), strict=True):
         highest = c.pools[accuracies.argmax()]
         pairs = pairs_over_splits(c, highest, picked=True, by=["dataset"])
-        sure = pairs[(pairs["dataset"] == dataset) & (pairs["p_holm"] < ALPHA)]
-        found[dataset] = (highest, list(sure["pool"]))
+        pairs = pairs[pairs["dataset"] == dataset]
+        lower = list(pairs["pool"][pairs["p_holm"] < ALPHA])
+        found[dataset] = Top(highest, lower, visible(pairs))
     return found
+
+
+def visible(pairs: pd.DataFrame) -> str:
+    """From and to how many points a lead must be for these tests to tell it from chance."""
+    if "smallest" not in pairs or pairs["smallest"].isna().all():
+        return "–"
+    return f"{pairs['smallest'].min():.1f} to {pairs['smallest'].max():.1f}"
 
 
 def contenders(c: Comparison) -> str:
     """Who can be the best on each dataset, as a table."""
     rows = []
-    for dataset, (highest, lower) in below(c).items():
+    for dataset, (highest, lower, leads) in tops(c).items():
         level = [pool for pool in c.pools if pool not in (highest, *lower)]
         names = (", ".join(map(STYLE.escape, some)) or "–" for some in ([highest], level, lower))
-        rows.append([STYLE.escape(dataset), *names])
-    header = ["dataset", "highest", "cannot be told from it", "significantly below it"]
+        rows.append([STYLE.escape(dataset), *names, leads])
+    header = ["dataset", "highest", "cannot be told from it", "significantly below it",
+              "a lead that would be seen, points"]  # fmt: skip
     return STYLE.grid(header, rows)
 
 
 def advice(c: Comparison, costs: pd.DataFrame | None) -> str:
     """Who is highest, or cannot be told from it, on the most datasets; who of them is fastest."""
-    lower = [some for _, some in below(c).values()]
+    lower = [top.lower for top in tops(c).values()]
+    if not any(lower):
+        return "On no dataset do the tests tell any pooling from the highest."
     able = {pool: sum(pool not in some for some in lower) for pool in c.pools}
     most = max(able.values())
     best = [pool for pool, n in able.items() if n == most]
@@ -170,7 +192,8 @@ def how_often(pairs: pd.DataFrame) -> str:
     tested = int(pairs["p"].notna().sum())
     return (
         f"Of {count(tested, 'comparison')}, LCPool is significantly better in {better} and "
-        f"significantly worse in {worse}; the others could be chance."
+        f"significantly worse in {worse}. The others could be chance: to be told from it, a lead "
+        f"must be {visible(pairs)} points, depending on the spread of the runs."
     )
 
 
@@ -209,11 +232,13 @@ def connectivity(structure: pd.DataFrame) -> str:
     return STYLE.grid(["", *map(STYLE.escape, datasets)], rows)
 
 
-def _structure(row: dict[str, float | str] | None) -> str:
+def _structure(row: dict[str, Any] | None) -> str:
     if row is None:
         return "–"
     share = row["connected_before" if row["pool"] == BEFORE else "stay_connected"]
     small = (
         f"parts {row['parts']:.3g}, density {row['density']:.2g}, diameter {row['diameter']:.3g}"
     )
+    if row["pool"] != BEFORE and row["most"] > row["least"]:
+        small = f"{row['least']:.0f} to {row['most']:.0f} %, {small}"
     return STYLE.above(f"{share:.1f} %", small)

@@ -75,7 +75,10 @@ def _competitive(c: Comparison) -> Claim:
         return SUPPORTED if tested.mean > 0 else REFUTED
 
     says = "LCPool is more competitive and expressive in general."
-    return _tested(says, f"LCPool − mean of the {len(c.pools) - 1} others", c, lead, verdict)
+    claim = _tested(says, f"LCPool − mean of the {len(c.pools) - 1} others", c, lead, verdict)
+    mean = c.blocks(c.means).mean(axis=0)
+    higher = int((mean > mean[at]).sum())
+    return replace(claim, because=f"{claim.because} {higher} of them are higher than LCPool.")
 
 
 def _proposition_7(c: Comparison) -> Claim:

@@ -125,8 +125,8 @@ def _missing(report: Report) -> list[str]:
         said.append(f"Not ranked, for lack of runs in most groups: {', '.join(c.absent)}.")
     if c.incomplete:
         said.append(
-            f"{count(c.incomplete, 'group')} left out of the ranking, for a pooling has no result "
-            "there."
+            f"{count(c.incomplete, 'group')} (a backbone with a convolution on a dataset) left out "
+            "of the ranking: some pooling has no result there."
         )
     if report.aside:
         said.append(f"{listed(sorted(report.aside))}, a variant, is not ranked, as in the paper.")

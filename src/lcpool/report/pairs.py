@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,17 +64,37 @@ def pairs_over_splits(
     """
     if comparison.empty or not comparison.fresh:
         return pd.DataFrame()
-    places = comparison.groups[by].drop_duplicates().to_dict("records")
     tests = _tests(comparison, reference, picked)
-    strict = ALPHA / (len(places) * len(tests))
+    return _over_splits([(comparison, tests)], reference, by)
+
+
+def each_over_splits(
+    comparisons: Sequence[Comparison], reference: str, by: list[str]
+) -> pd.DataFrame:
+    """The same for comparisons that have groups of their own, all corrected together."""
+    named = [(c, _tests(c, reference, picked=False)) for c in comparisons]
+    return _over_splits(named, reference, by)
+
+
+def _over_splits(
+    compared: Sequence[tuple[Comparison, list[tuple[str, str]]]], reference: str, by: list[str]
+) -> pd.DataFrame:
+    """These pairs of poolings in all places of each comparison, all of them one family."""
+    places = [(c, place, tests) for c, tests in compared for place in _places(c, by)]
+    strict = ALPHA / sum(len(tests) for *_, tests in places)
     rows: list[dict[str, Any]] = []
-    for place in places:
-        runs = comparison.on_splits(comparison.where(**place))
+    for c, place, tests in places:
+        runs = c.on_splits(c.where(**place))
         for one, other in tests:
             differences = (runs[one] - runs[other]).dropna().to_numpy(dtype=np.float64)
-            tested = _on_splits(differences, comparison.shares[place["dataset"]], strict)
+            tested = _on_splits(differences, c.shares[place["dataset"]], strict)
             rows.append({**place, "reference": one, "pool": other, **tested})
     return _corrected(rows, reference)
+
+
+def _places(comparison: Comparison, by: list[str]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = comparison.groups[by].drop_duplicates().to_dict("records")
+    return found
 
 
 def _on_splits(differences: Array, share: float, strict: float) -> dict[str, float]:

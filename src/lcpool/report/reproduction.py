@@ -134,7 +134,10 @@ def _beside_paper(cell: dict[str, Any] | None) -> str:
     if pd.isna(cell["agrees"]):
         return ours
     mark = STYLE.agree if cell["agrees"] else STYLE.differ
-    return STYLE.above(ours, f"{signed(cell['difference'])} / {cell['tolerance']:.2f}{mark}")
+    allowed = f"{cell['tolerance']:.2f}"
+    if f"{abs(cell['difference']):.2f}" == allowed:  # Too close for two decimals.
+        allowed = f"{cell['tolerance']:.4f}, off by {abs(cell['difference']):.4f}"
+    return STYLE.above(ours, f"{signed(cell['difference'])} / {allowed}{mark}")
 
 
 def _origin(reports: Sequence[Report]) -> str:

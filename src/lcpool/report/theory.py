@@ -35,7 +35,8 @@ STATEMENTS = (
     Shown(
         "Proposition 3",
         "Node selection is local assignment selection with f = I.",
-        (f"{CONNECT}::test_proposition_3",),
+        (f"{CONNECT}::test_proposition_3", "tests/pool/test_topk.py::test_equals_pyg"),
+        "The second test is of TopK, which is made that way: X' too.",
     ),
     Shown(
         "Prerequisite 4",
@@ -76,11 +77,29 @@ STATEMENTS = (
         ("tests/ops/test_topk.py::test_k_is_exact_for_every_decimal",),
     ),
     Shown(
+        "ASAP",
+        "Is local assignment selection with attention as f.",
+        ("tests/pool/test_asap.py::test_equals_pyg",),
+        "Made of those parts, it gives what PyG's own ASAP gives.",
+    ),
+    Shown(
+        "Sparse",
+        "Sparse products reduce the cost.",
+        ("tests/ops/test_blocks.py::test_memory_does_not_grow_with_the_output",),
+        "A graph's A' can be had in blocks, in memory that does not grow with it. Times and memory "
+        "beside dense assignment: [performance](performance.md), and the costs below.",
+    ),
+    Shown(
+        "Dense",
+        "Dense assignment gives every graph the same size: small graphs grow.",
+        ("tests/pool/test_dense.py::test_every_pooled_graph_is_complete",),
+    ),
+    Shown(
         "Connectivity",
         "New edges strengthen the connectivity of the pooled graph.",
-        (f"{LC}::test_a_connected_graph_stays_connected",),
-        "A connected graph stays so if every node is kept or has a kept neighbour. Where that is "
-        "not so it can fall apart.",
+        (f"{CONNECT}::test_proposition_2", f"{LC}::test_a_connected_graph_stays_connected"),
+        "All edges of node selection are there, and others. A connected graph stays so if every "
+        "node is kept or has a kept neighbour; else it can fall apart: see how often, below.",
     ),
 )
 
