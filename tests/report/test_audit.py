@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from lcpool.cli.app import app
 from lcpool.models import POOLINGS, PoolingOptions
-from lcpool.report import chapters, choosing, theory
+from lcpool.report import Report, chapters, choosing, theory
 from lcpool.report.ablation import Ablation
 from lcpool.report.audit import Audit
 from lcpool.report.oddities import oddities
@@ -106,7 +106,7 @@ def _inside(table: str) -> list[str]:
 def test_the_answer_comes_first(text: str):
     assert re.findall(r"^## (.*)$", text, re.M) == HEADINGS
     first = chapter(text, HEADINGS[0])
-    for word in ("Accuracy", "On single datasets", "Cost", "Connectivity"):
+    for word in ("In short", "Accuracy", "On single datasets", "Cost", "Connectivity"):
         assert f"- **{word}.** " in first
     assert "Only 48 of the paper's 192 cells have runs." in first
     assert "![The poolings at a glance](picture.svg)" in first
@@ -198,6 +198,19 @@ def test_who_can_be_the_best_on_a_dataset(tmp_path: Path):
         "nopool and lcpool are highest, or not significantly below the highest, on 2 of 3 "
         "datasets, and no pooling on more. Of these nopool takes the least time."
     )
+
+
+def test_in_short_is_what_is_shown():
+    def said(lead: float) -> str:
+        made = make_results(convs=("gcn",), runs=5, pools=("nopool", "lcpool"))
+        made.runs["test_accuracy"] = 70.0 + made.runs["run"]
+        made.runs.loc[made.runs["pool"].eq("lcpool"), "test_accuracy"] += lead
+        (sentence,) = choosing.in_short(Report.of(made).paper)
+        return sentence.removeprefix("Shown to be more accurate than no pooling: ")
+
+    assert said(5.0) == "lcpool; less accurate: none."
+    assert said(-5.0) == "none; less accurate: lcpool."
+    assert said(0.0) == "none; less accurate: none."
 
 
 def test_structure_before_and_after(text: str):

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from runs import make_results
 
+from lcpool.data.published import published
 from lcpool.report import Report, Reproduction
 from lcpool.sweep.results import Results
 
@@ -62,6 +63,20 @@ def test_cells_that_do_not_agree_are_listed_with_every_figure(results: Results):
     off = f"−{cell['paper_mean'] - 20:.2f} / {cell['tolerance']:.2f} ✗"
     assert row[8] == f"20.00 ± 10.00<br><sub>{off}</sub>"
     assert all(re.search(r" / \d+\.\d\d [✓✗]</sub>$", text) for text in row[5:])
+
+
+def test_what_agreement_would_also_let_pass(results: Results):
+    exact = Results(results.runs.copy())
+    for names, runs in exact.runs.groupby(["dataset", "backbone", "conv", "pool"]):
+        mean, _ = published(*names) or (50.0, 1.0)
+        exact.runs.loc[runs.index, "test_accuracy"] = mean + runs["run"] - 1.0
+    rows = rows_of(Reproduction.of(exact).markdown(), "What that says")
+    assert [row[:2] for row in rows] == [[split, rule] for split in SPLITS for rule in RULES]
+    for row in rows[::2]:  # By validation accuracy.
+        assert row[2] == "63 of 63"
+        assert row[6] == "1.00"
+        assert int(row[3]) <= 63
+        assert 50 < float(row[4]) <= 63
 
 
 def test_where_the_runs_come_from(results: Results):

@@ -150,7 +150,7 @@ def _sure(pairs: pd.DataFrame, where: str) -> str:
             f"{signed(pair['difference'])})"
             for pair in found.to_dict("records")
         ]
-        texts.append(f"significantly {word}: {listed(names) if names else 'none'}")
+        texts.append(f"significantly {word}: {listed(names) or 'none'}")
     tests = count(int(pairs["tests"].iloc[0]), "comparison")
     return (
         f"{where} ({tests}), {'; '.join(texts)}. To be told from chance, a difference must be "

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lcpool.report.audit import Audit
 
 STYLE = Markdown()
-DENSE = {"diffpool", "mincutpool"}
 COMPLETE = "DiffPool and MinCut give complete weighted graphs by construction."
 
 # What may be missing from a folder of results, and the commands that make it.
@@ -49,6 +48,7 @@ def answer(audit: Audit, image: str | None) -> list[str]:
     """Which pooling to take, and the picture."""
     found = findings(audit.report)
     points = {
+        "In short": choosing.in_short(audit.report.paper),
         "Accuracy": [*found["answer"], *_over_base(audit)],
         "On single datasets": [choosing.advice(audit.report.paper, audit.costs)],
         "Cost": _cost(audit),
@@ -104,7 +104,7 @@ def _connected(audit: Audit) -> list[str]:
     if audit.structure is None:
         return []
     shares = choosing.stay_connected(audit.structure)
-    order = sorted(shares.keys() - DENSE, key=lambda pool: -shares[pool])
+    order = sorted(shares.keys() - choosing.DENSE, key=lambda pool: -shares[pool])
     texts = [f"{pool} {shares[pool]:.0f} %" for pool in order]
     return [
         f"Connected graphs that stay connected, mean over datasets: {', '.join(texts)}. "

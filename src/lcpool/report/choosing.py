@@ -19,6 +19,8 @@ STYLE = Markdown()
 BASE = "nopool"
 # What benchmarks/structure.py calls graphs that were not pooled.
 BEFORE = "none"
+# Poolings that give complete graphs by construction.
+DENSE = {"diffpool", "mincutpool"}
 # What is measured of an epoch, and of graphs.
 COSTS = {"seconds_per_epoch": "seconds", "peak_mib": "memory"}
 STRUCTURE = ("networks", "epochs", "connected_before", "stay_connected", "least", "most", "parts",
@@ -166,6 +168,21 @@ def advice(c: Comparison, costs: pd.DataFrame | None) -> str:
     if len(known) < 2:
         return said
     return f"{said} Of these {min(known, key=lambda pool: times[pool])} takes the least time."
+
+
+def in_short(c: Comparison) -> list[str]:
+    """Who is shown to be more accurate than the base, and who less, by Nemenyi's test."""
+    if BASE not in c.pools:
+        return []
+    rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
+    pairs = pairs_over_datasets(c, BASE, picked=True)
+    sure = list(pairs["pool"][pairs["p_nemenyi"] < ALPHA])
+    better = [pool for pool in sure if rank[pool] < rank[BASE]]
+    worse = [pool for pool in sure if rank[pool] > rank[BASE]]
+    return [
+        f"Shown to be more accurate than no pooling: {listed(better) or 'none'}; "
+        f"less accurate: {listed(worse) or 'none'}."
+    ]
 
 
 def where_ours_wins(c: Comparison) -> tuple[str, str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from lcpool.report.agreement import agreeing, in_words
 from lcpool.report.api import Report
-from lcpool.report.cells import CELL, gather, select
+from lcpool.report.cells import CELL, GROUP, gather, select
 from lcpool.report.findings import provenance
 from lcpool.report.styles import Markdown
 from lcpool.report.words import count, figure, signed
@@ -24,10 +25,18 @@ from lcpool.train import RULES
 
 SPLITS = ("fresh", "shared")
 STYLE = Markdown()
+SHUFFLES = 200  # Enough for their mean.
 
 RULE = """\
 A cell agrees when |ours − paper| ≤ 2·√(100²·p(1 − p)/n_test + s²_ours/runs + s²_paper/10), with p
 our mean as a fraction, and s standard deviations over runs, in percent."""
+
+MEANING = """\
+That cells agree says that accuracies are as high as the paper's. It does not say that the same
+poolings are ahead: where test sets are small the rule allows much. So the table has, too, how many
+cells would agree if all cells of a dataset were equal, or if the paper's poolings changed places
+within a group (mean of shuffles). Leads are over the mean of a group, a backbone with a convolution
+on a dataset."""
 
 SECONDS = """\
 Seconds are the sum of that column: a run has its share of the time that the runs trained as one
@@ -89,8 +98,50 @@ class Reproduction:
 
     def markdown(self) -> str:
         """How many cells agree, which do not, and where the runs come from."""
-        tables = (_counts(self.looks), _disagreeing(self.looks), _origin(self.reports))
+        tables = (
+            _counts(self.looks), _meaning(self.looks), _disagreeing(self.looks),
+            _origin(self.reports),
+        )  # fmt: skip
         return "\n\n".join(["# Agreement with the paper", RULE, *tables, SECONDS]) + "\n"
+
+
+class Power(NamedTuple):
+    """What the rule would also have let pass, and what it does not look at.
+
+    Attributes:
+        level: how many cells would agree, had each cell its dataset's mean over all of them.
+        shuffled: how many, had the paper its poolings' figures in another order within a group.
+        tolerance: the median difference that counts as agreement, in points.
+        correlation: of leads over the group's mean, ours with the paper's.
+    """
+
+    level: int
+    shuffled: float
+    tolerance: float
+    correlation: float
+
+
+def _power(cells: pd.DataFrame) -> Power:
+    """What agreement of these cells shows; only where there is a cell that can be judged."""
+    judged = cells[cells["agrees"].notna()]
+    ours, paper = judged["mean"], judged["paper_mean"].astype(float)
+    allowed = judged["tolerance"]
+    level = ours.groupby(judged["dataset"]).transform("mean")
+    random = np.random.default_rng(0)
+    groups = judged.groupby(GROUP).indices.values()
+    agree = []
+    for _ in range(SHUFFLES):
+        moved = paper.to_numpy(copy=True)
+        for group in groups:
+            moved[group] = random.permutation(moved[group])
+        agree.append(((ours - moved).abs() <= allowed).sum())
+    leads = [
+        m - m.groupby([judged[name] for name in GROUP]).transform("mean") for m in (ours, paper)
+    ]
+    return Power(
+        int(((level - paper).abs() <= allowed).sum()), float(np.mean(agree)),
+        float(allowed.median()), float(leads[0].corr(leads[1])),
+    )  # fmt: skip
 
 
 def _counts(looks: Sequence[Look]) -> str:
@@ -101,6 +152,21 @@ def _counts(looks: Sequence[Look]) -> str:
             [look.split, look.rule, f"{agree} of {judged}", f"{100 * agree / judged:.1f} %"]
         )
     return STYLE.table("How many agree", ["split", "epoch by validation", "cells", "share"], rows)
+
+
+def _meaning(looks: Sequence[Look]) -> str:
+    """What so much agreement shows, and what it does not."""
+    rows = []
+    for look in looks:
+        found, (agree, judged) = _power(look.cells), agreeing(look.cells)
+        rows.append([
+            look.split, look.rule, f"{agree} of {judged}", str(found.level),
+            f"{found.shuffled:.1f}", f"{found.tolerance:.1f}", f"{found.correlation:.2f}",
+        ])  # fmt: skip
+    header = ["split", "epoch by validation", "cells that agree",
+              "if ours were the mean of their dataset", "if the paper's poolings were shuffled",
+              "median difference allowed, points", "correlation of poolings' leads"]  # fmt: skip
+    return f"{STYLE.table('What that says', header, rows)}\n\n{MEANING}"
 
 
 def _disagreeing(looks: Sequence[Look]) -> str:

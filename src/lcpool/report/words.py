@@ -30,10 +30,10 @@ def signed(points: float) -> str:
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed([])
+    ('a', 'a, b and c', '')
     """
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def p_value(p: float, equals: str = "") -> str:
