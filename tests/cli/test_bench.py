@@ -145,7 +145,7 @@ def test_merge(bench: Callable):
         (["--pools", "nope"], "unknown pooling 'nope'"),
         (["--pools", "nowhere_at_all:Pool"], "cannot import 'nowhere_at_all:Pool'"),
         (["--convs", "gat"], "unknown conv 'gat'"),
-        (["--split", "none"], "'split' must be"),
+        (["--split", "none"], "unknown split 'none'"),
         (["--runs", "0"], "'runs' must be"),
         (["-d", "nowhere/at/all"], "neither the name of a dataset nor a path"),
         (["--file", "none.toml"], "No such file"),
@@ -169,6 +169,14 @@ def test_an_error_is_one_line(bench: Callable, arguments: list[str], message: st
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
     assert not list(Path().glob("*.sqlite*"))  # Nothing was changed.
+
+
+def test_a_dataset_in_the_place_of_a_command_is_told_where_it_goes(bench: Callable):
+    done = bench("COX2")
+    assert done.exit_code == 2
+    assert "A dataset goes behind -d: lcpool bench -d COX2" in " ".join(
+        done.stderr.replace("│", " ").split()
+    )
 
 
 def test_a_file_of_grids(bench: Callable):

@@ -52,7 +52,7 @@ def test_ends_with_mean_and_std_under_both_rules(lcpool_train: Callable, tmp_pat
     rows = [line for line in done.stdout.splitlines() if "±" in line]
     assert [row.split()[1] for row in rows] == ["accuracy", "loss"]
     assert "2 runs of 3 epochs" in done.stdout
-    assert "2 as one on CPU" in done.stdout
+    assert "on CPU, 2 trained as one;" in done.stdout
     assert "the paper" not in done.stdout
     assert "epoch 1/3 · 2 of 2 runs going" in done.stderr
     assert "run 1 ended after 3 epochs; chosen by accuracy:" in done.stderr
@@ -66,7 +66,7 @@ def test_runs_in_several_stacks(lcpool_train: Callable):
     assert "1 of 2 runs going, 1 waiting" not in done.stderr  # The first has ended by then.
     assert "0 of 2 runs going, 1 waiting" in done.stderr
     assert "run 1 ended" in done.stderr
-    assert "1 as one" in done.stdout
+    assert "on CPU, one at a time;" in done.stdout
 
 
 def test_a_ratio_is_what_was_written(lcpool_train: Callable):
@@ -168,7 +168,7 @@ def test_options_default_to_those_of_the_function():
         (["--pool", "torch.nn:Bilinear", "--hidden", "8"], "cannot make 'torch.nn:Bilinear'"),
         (["--conv", "gat"], "unknown conv 'gat'"),
         (["--ratio", "1.5"], "'ratio'"),
-        (["--split", "none"], "'split' must be"),
+        (["--split", "none"], "unknown split"),
         (["--runs", "0"], "'runs' must be"),
         (["--epochs", "0"], "'epochs' must be"),
         (["--device", "abacus"], "unknown device 'abacus'"),

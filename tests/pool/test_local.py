@@ -117,6 +117,11 @@ def test_a_class_in_place_of_a_layer_is_named(part):
         LocalClusterPooling(**parts)
 
 
+def test_what_is_no_layer_is_named():
+    with pytest.raises(TypeError, match="'cluster' must be a layer or a function, not True"):
+        LCPooling(8, cluster=True)
+
+
 def test_a_type_that_does_not_fit_is_named():
     x, edges = torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]])
     with pytest.raises(TypeError, match=r"parameters of torch.float32, but 'x' is torch.float64"):

@@ -62,7 +62,7 @@ def test_the_defaults_are_the_papers():
         ({"lr": -1e-3}, "'lr' must be positive, not -0.001"),
         ({"lr": float("nan")}, "'lr' must be positive, not nan"),
         ({"lr": float("inf")}, "'lr' must be positive, not inf"),
-        ({"split": "new"}, "'split' must be 'shared' or 'fresh', not 'new'"),
+        ({"split": "new"}, "unknown split 'new': choose shared, fresh or"),
     ],
 )
 def test_bad_values_are_refused_by_name(options, words):

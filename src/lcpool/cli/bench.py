@@ -7,9 +7,10 @@ import re
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from lcpool.cli.checks import import_from_here
 from lcpool.cli.errors import FAILED, one_line_errors
@@ -18,7 +19,21 @@ STOPPED = "stopped; the same command goes on from here."
 UNITS = {"s": 1, "m": 60, "h": 3600}
 GOING = 10.0  # The most seconds kept for the end of Python itself.
 
-app = typer.Typer(invoke_without_command=True, add_completion=False)
+
+class Group(TyperGroup):
+    """Says where a dataset goes, which ``lcpool train`` takes without an option."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command, or say what may have been meant."""
+        if args[0] not in self.commands:
+            raise typer.BadParameter(
+                f"there is no command '{args[0]}'. A dataset goes behind -d: "
+                f"lcpool bench -d {args[0]}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=Group, invoke_without_command=True, add_completion=False)
 
 what = partial(typer.Option, rich_help_panel="What to compare")
 how = partial(typer.Option, rich_help_panel="How to train it")

@@ -177,7 +177,8 @@ def _print_result(result: Result) -> None:
     if beside:
         table.add_column("the paper")
     for rule in RULES:
-        figures = [(result.mean(rule), result.std(rule)), *beside]
+        spread = result.std(rule) if len(result.accuracies(rule)) > 1 else math.nan
+        figures = [(result.mean(rule), spread), *beside]
         table.add_row(f"validation {rule}", *(_figure(mean, std) for mean, std in figures))
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
@@ -189,8 +190,10 @@ def _print_result(result: Result) -> None:
 
 
 def _figure(mean: float, std: float) -> str:
-    """Mean ± std in percent, or a dash where all runs diverged."""
-    return "–" if math.isnan(mean) else f"{mean:.2f} ± {std:.2f} %"
+    """Mean ± std in percent, the mean alone of one run, a dash where all runs diverged."""
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.2f} %" if math.isnan(std) else f"{mean:.2f} ± {std:.2f} %"
 
 
 def _circumstances(result: Result) -> str:
@@ -201,9 +204,10 @@ def _circumstances(result: Result) -> str:
     diverged = [run for run in result.runs if run.diverged is not None]
     lost = ", ".join(str(run.number) for run in diverged if run.lost)
     late = ", ".join(str(run.number) for run in diverged if not run.lost)
+    together = "one at a time" if result.stack == 1 else f"{result.stack} trained as one"
     return (
-        f"{runs} of {span} epochs in {result.seconds:.1f} s, "
-        f"{result.stack} as one on {result.device}; {result.protocol.split} split, "
+        f"{runs} of {span} {'epoch' if span == '1' else 'epochs'} in {result.seconds:.1f} s on "
+        f"{result.device}, {together}; {result.protocol.split} split, "
         f"seed {result.protocol.seed}"
         + (f"\ndiverged, and not counted: runs {lost}" if lost else "")
         + (f"\ndiverged after the epoch that counts: runs {late}" if late else "")

@@ -333,9 +333,11 @@ class LocalClusterPooling(SelectionPooling):
 
 
 def check_instance(name: str, part: Any) -> None:
-    """Raise where a class was passed in place of a layer made from it."""
+    """Raise where a class was passed in place of a layer made from it, or what is no layer."""
     if isinstance(part, type):
         raise TypeError(f"'{name}' must be a layer, {part.__name__}(…), not the class itself.")
+    if part is not None and not callable(part):
+        raise TypeError(f"'{name}' must be a layer or a function, not {part!r}.")
 
 
 def _mean_of_clusters(edge_index: Tensor, perm: Tensor, num_nodes: int) -> Assignment:

@@ -43,6 +43,8 @@ class Audit:
         """Read ``paper/runs-fresh.csv``, and what else there is."""
         folder = Path(folder)
         fresh, shared = (folder / "paper" / f"runs-{split}.csv" for split in SPLITS)
+        if not fresh.is_file():
+            raise ValueError(f"{folder} is no folder of results: there is no {fresh}.")
         runs = {"fresh": Results.read(fresh)}
         if shared.exists():
             runs["shared"] = Results.read(shared)

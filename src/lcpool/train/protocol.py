@@ -54,7 +54,9 @@ class Protocol:
         if not 0 < self.lr < math.inf:
             raise ValueError(f"'lr' must be positive, not {self.lr}.")
         if self.split not in ("shared", "fresh"):
-            raise ValueError(f"'split' must be 'shared' or 'fresh', not '{self.split}'.")
+            raise ValueError(
+                f"unknown split '{self.split}': choose shared, fresh or, in a sweep, both."
+            )
 
     def split_of(self, num_graphs: int, run: int) -> Split:
         """The training, validation and test graphs of a run."""
