@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lcpool.cli.errors import say
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -56,7 +58,7 @@ def get(
             typer.echo(f"{name}: {MADE if made else locate(name, root)}")
         except DatasetError as error:
             failed = True
-            typer.echo(str(error), err=True)
+            say(str(error))
     raise typer.Exit(int(failed))
 
 
@@ -94,7 +96,7 @@ def _check_one(table: Table, name: str, root: Path | None) -> bool:
             raise DatasetError(f"{name}: not here; lcpool data get {name}")
         figures = check_figures(load_dataset(name, root))
     except DatasetError as error:
-        typer.echo(str(error), err=True)
+        say(str(error))
         table.add_row(escape(name), "[red]missing[/]", end_section=True)
         return False
     table.add_row(escape(name), "paper", *(_number(figure, figure.paper) for figure in figures))
