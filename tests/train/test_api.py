@@ -182,7 +182,7 @@ def test_on_epoch_sees_every_epoch_of_every_stack():
         ({"patience": 0}, "'patience' must be at least 1"),
         ({"batch_size": 1}, "'batch_size' must be at least 2"),
         ({"lr": -1.0}, "'lr' must be positive"),
-        ({"split": "other"}, "'shared' or 'fresh', not 'other'"),
+        ({"split": "other"}, "unknown split 'other': choose shared, fresh or"),
         ({"pool": "toppool"}, "unknown pooling 'toppool'"),
         ({"backbone": "deep"}, "unknown backbone 'deep'"),
         ({"ratio": 1.5}, r"must lie in \(0, 1\]"),
