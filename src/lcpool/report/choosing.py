@@ -107,7 +107,7 @@ def _cost(by_name: pd.DataFrame, name: tuple[str, str]) -> str:
 
 
 class Top(NamedTuple):
-    """The highest pooling on a dataset, those significantly below it, and leads that were seen."""
+    """The highest pooling on a dataset, those significantly below it, and leads that would be."""
 
     highest: str
     lower: list[str]
@@ -140,10 +140,10 @@ def visible(pairs: pd.DataFrame) -> str:
 def contenders(c: Comparison) -> str:
     """Who can be the best on each dataset, as a table."""
     rows = []
-    for dataset, (highest, lower, leads) in tops(c).items():
+    for dataset, (highest, lower, seen) in tops(c).items():
         level = [pool for pool in c.pools if pool not in (highest, *lower)]
         names = (", ".join(map(STYLE.escape, some)) or "–" for some in ([highest], level, lower))
-        rows.append([STYLE.escape(dataset), *names, leads])
+        rows.append([STYLE.escape(dataset), *names, seen])
     header = ["dataset", "highest", "cannot be told from it", "significantly below it",
               "a lead that would be seen, points"]  # fmt: skip
     return STYLE.grid(header, rows)

@@ -78,7 +78,7 @@ def _competitive(c: Comparison) -> Claim:
     claim = _tested(says, f"LCPool − mean of the {len(c.pools) - 1} others", c, lead, verdict)
     mean = c.blocks(c.means).mean(axis=0)
     higher = int((mean > mean[at]).sum())
-    return replace(claim, because=f"{claim.because} {higher} of them are higher than LCPool.")
+    return replace(claim, because=f"{claim.because} Higher than LCPool: {higher} of them.")
 
 
 def _proposition_7(c: Comparison) -> Claim:

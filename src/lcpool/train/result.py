@@ -180,8 +180,8 @@ class Result:
 
     def __repr__(self) -> str:
         counted = len(self.accuracies())
-        figure = f"{self.mean():.2f}{f' ± {self.std():.2f}' if counted > 1 else ''} %"
-        figure = figure if counted else "all diverged"
+        spread = f" ± {self.std():.2f}" if counted > 1 else ""
+        figure = f"{self.mean():.2f}{spread} %" if counted else "all diverged"
         runs = "1 run" if len(self.runs) == 1 else f"{len(self.runs)} runs"
         return f"Result({self.dataset!r}, {_in_words(self.architecture)}, {runs}, {figure})"
 
