@@ -17,6 +17,7 @@ from lcpool.report.ablation import Ablation
 from lcpool.report.audit import Audit
 from lcpool.report.oddities import oddities
 from lcpool.report.statistics import ALPHA, holm, over_splits
+from lcpool.report.words import signed
 from lcpool.sweep.grid import read_grids
 from lcpool.sweep.results import Results
 
@@ -290,6 +291,9 @@ def test_cells_that_the_ablation_lacks_are_said():
     cells = {row[0].split("`")[1]: row[1:-1] for row in table(found.table()) if "`" in row[0]}
     assert [cell == "–" for cell in cells["hops=1"]] == [d == "NCI1" for d in DATASETS]
     assert all(cell != "–" for cell in cells["ratio=0.25"])
+    lead = found.pairs["difference"][found.pairs["pool"] == "lcpool (hops=1)"].mean()
+    (said,) = found.hops()
+    assert f"{signed(lead)} points on average (`hops=1`), significantly in 0 of 2 cells" in said
     with pytest.raises(ValueError, match="share no cell with the default"):
         Ablation.of(make_results(datasets=("DD",), runs=10), Results(others))
 

@@ -30,7 +30,7 @@ from lcpool.train import Protocol
 STYLE = Markdown()
 # What settings do, where their name does not say it.
 WORDS = {
-    "self_loops=False": "diagonal of A' dropped",
+    "self_loops=False": "diagonal of A' dropped (GCN adds one of its own)",
     "rescale=True": "gate rescaled",
     "norm=layer": "LayerNorm",
     "norm=none": "no norm",
@@ -111,6 +111,19 @@ class Ablation:
         return [
             f"{said} {_sure(self.pairs, 'In single cells')}",
             _sure(self.of_datasets, "Of the mean over a dataset's networks"),
+        ]
+
+    def hops(self) -> list[str]:
+        """Whether three hops, whose A' has more edges, earn their cost."""
+        fewer = [one for one in self.settings if _option(one).startswith("hops=")]
+        if not fewer:
+            return []
+        means = [f"{signed(self.mean(one))} points on average (`{_option(one)}`)" for one in fewer]
+        pairs = self.pairs[self.pairs["pool"].isin(fewer)]
+        return [
+            f"Do three hops earn their cost? Fewer differ in accuracy by {listed(means)}, "
+            f"significantly in {(pairs['p_holm'] < ALPHA).sum()} of {len(pairs)} cells. What they "
+            "save in time, and lose in connections: [measured by itself](performance.md#hops)."
         ]
 
     def rule(self) -> str:

@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from lcpool.report.audit import Audit
 
 STYLE = Markdown()
-HOPS = (
-    "Whether three hops earn their cost: what fewer save in time, and lose in connections, is "
-    "[measured by itself](performance.md#hops)."
-)
 COMPLETE = "DiffPool and MinCut give complete weighted graphs by construction."
 
 # What may be missing from a folder of results, and the commands that make it.
@@ -274,7 +270,7 @@ def ablation(audit: Audit) -> list[str]:
     heading, found = "## Other readings of the paper", audit.ablation
     if found is None:
         return [heading, *_missing("Ablations", ABLATION)]
-    return [heading, found.rule(), found.table(), *found.verdict(), HOPS, _shell(ABLATION)]
+    return [heading, found.rule(), found.table(), *found.verdict(), *found.hops(), _shell(ABLATION)]
 
 
 def _missing(what: str, name: str) -> list[str]:
