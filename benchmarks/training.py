@@ -577,14 +577,17 @@ def text(cell: Cell, key: str) -> str:
     return f"{cell[key]:.4f}" if cell[key] < 1 else f"{cell[key]:.2f}"
 
 
-def write_costs(results: Iterable[Cell], path: Path) -> None:
+def write_costs(results: Iterable[Cell], path: Path, host: dict[str, Any]) -> None:
     """A row for each dataset and pooling: what an epoch of lcpool's runs, trained as one, takes."""
-    lines = ["dataset,pool,seconds_per_epoch,peak_mib"]
+    lines = ["dataset,pool,seconds_per_epoch,peak_mib,device,lcpool,torch"]
+    made = ",".join(
+        [host["gpu"] or host["cpu"], *(host["versions"][n] for n in ("lcpool", "torch"))]
+    )
     for result in results:
         ours = result.get("cells", {}).get(OURS, {})
         if "epoch" in ours:
             mib = f"{ours['mib']:.1f}" if "mib" in ours else ""
-            lines.append(f"{result['dataset']},{result['pool']},{ours['epoch']:.5f},{mib}")
+            lines.append(f"{result['dataset']},{result['pool']},{ours['epoch']:.5f},{mib},{made}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n")
 
@@ -715,7 +718,7 @@ def main() -> None:
             saved = {"machine": host, "settings": settings, "results": results}
             args.json.write_text(json.dumps(saved, indent=1))
         if args.out:
-            write_costs(results, args.out)
+            write_costs(results, args.out, host)
 
     for dataset in args.datasets:
         try:

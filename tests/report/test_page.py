@@ -72,7 +72,9 @@ def test_well_formed_and_whole():
 
 def test_the_claims_link_to_an_audit():
     report = Report.of(make_results(runs=5))
-    assert '<a href="../an &amp; audit.md">the audit</a>' in page(report, "../an & audit.md")
+    linked = page(report, "../an & audit.md")
+    assert '<a href="../an &amp; audit.md">the audit</a>' in linked
+    assert '<a href="../an &amp; audit.md">The audit</a>' in linked.split("</nav>")[0]
     assert "<code>docs/paper-audit.md</code>" in page(report)
 
 

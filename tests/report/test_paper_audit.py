@@ -1,5 +1,6 @@
 """The committed audit is what ``make audit`` makes of ``results``."""
 
+import re
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -19,6 +20,25 @@ def test_the_audit_is_made_of_the_results(tmp_path: Path):
     there = {path.name: path.read_bytes() for path in (ROOT / "docs").glob("paper-audit.*")}
     assert made.keys() == there.keys()
     assert [name for name in made if made[name] != there[name]] == [], "run 'make audit'"
+
+
+def test_the_readme_says_what_the_audit_says():
+    audit = (ROOT / "docs" / "paper-audit.md").read_text("utf-8")
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    names = {"lcpool": "LCPool", "mincutpool": "MinCut", "topkpool": "TopK", "sagpool": "SAG",
+             "asapool": "ASAP"}  # fmt: skip
+    shown = re.search(r"more accurate over the datasets: (.*?)\.", audit)[1]
+    for name, written in names.items():
+        shown = shown.replace(name, written)
+    same, others = re.search(r"In (\d+) of the (\d+) other looks", audit).groups()
+    looks = f"in {int(same) + 1} of {int(others) + 1} looks"
+    assert f"{shown.replace(' than', ' are shown to be more accurate than')}, {looks}" in readme
+    assert "nopool, which no pooling is shown to beat" in audit
+    assert "Less accurate than nopool" not in audit
+    connected = re.search(r"over datasets: (.*?) For the same", audit)[1]
+    shares = dict(re.findall(r"(\w+) (\d+) % \(", connected))
+    for name in ("lcpool", "asapool", "sagpool", "topkpool"):
+        assert re.search(rf"{names[name]}\D*{shares[name]} %", readme)
 
 
 def test_the_ablation_is_of_its_grid():

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lcpool.cli.app import app
+from lcpool.data.published import published
 from lcpool.report.cells import gather, select
 from lcpool.sweep.results import Results
 
@@ -66,3 +67,9 @@ def test_other_norms_are_as_written():
     # Rows have PROTEINS first, and names in order DD.
     written = re.findall(r"(\S+ ± \S+) \| (\S+ ± \S+)", text)
     assert written == list(zip(figures[1::2], figures[::2], strict=True))
+    tested = runs.groupby([norms, "split", "dataset"])["num_test"].mean()
+    for (_, _, dataset), cell in cells.assign(num_test=tested).iterrows():
+        paper, spread = published(dataset, "plain", "graphconv", "diffpool")
+        p, allowed = cell["mean"] / 100, (cell["std"] ** 2 + spread**2) / 10
+        allowed += 100**2 * p * (1 - p) / cell["num_test"]
+        assert abs(cell["mean"] - paper) <= 2 * allowed**0.5

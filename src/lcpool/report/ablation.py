@@ -10,6 +10,7 @@ asked of datasets, of the mean over their networks: fewer tests, and less spread
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,11 +47,13 @@ class Ablation:
         pairs: setting − default in each cell, as
             :func:`lcpool.report.pairs.pairs_over_splits` has them, but for the sign.
         of_datasets: the same of the mean over the networks of a dataset.
+        by_loss: setting − default on average over the cells, with epochs chosen by validation loss.
     """
 
     default: pd.Series
     pairs: pd.DataFrame
     of_datasets: pd.DataFrame
+    by_loss: dict[str, float]
 
     @classmethod
     def of(cls, default: Results, others: Results) -> Ablation:
@@ -65,8 +68,10 @@ class Ablation:
         met = pd.concat([c.groups for c in compared]).drop_duplicates()
         base = chosen[chosen["pool"] == OURS].merge(met, on=GROUP)
         return cls(
-            base.groupby(GROUP, sort=False)["accuracy"].mean(),
-            *(_flipped(each_over_splits(compared, OURS, by)) for by in (GROUP, ["dataset"])),
+            default=base.groupby(GROUP, sort=False)["accuracy"].mean(),
+            pairs=_flipped(each_over_splits(compared, OURS, GROUP)),
+            of_datasets=_flipped(each_over_splits(compared, OURS, ["dataset"])),
+            by_loss=_leads(select(ours, "loss", split="fresh")),
         )
 
     @property
@@ -84,20 +89,34 @@ class Ablation:
         """Points above the default on average over the cells."""
         return float(self.pairs["difference"][self.pairs["pool"] == setting].mean())
 
+    def said(self) -> list[str]:
+        """Everything: the rule, both tables, and what they show."""
+        return [
+            self.rule(), self.table(), *self.verdict(), self.of_datasets_table(), *self.hops(),
+        ]  # fmt: skip
+
     def table(self) -> str:
-        """Settings down, cells across; differences with their corrected p."""
+        """Settings down, cells across: differences, and their mean by both rules."""
         usual = STYLE.above("default", ", ".join(_usual(self.settings)))
         base = self.default
-        rows = [[usual, *(f"{mean:.2f} %" for mean in base), f"{base.mean():.2f} %"]]
-        found = {
-            (pair["pool"], *(pair[name] for name in GROUP)): pair
-            for pair in self.pairs.to_dict("records")
-        }
+        rows = [[usual, *(f"{mean:.2f} %" for mean in base), f"{base.mean():.2f} %", ""]]
+        found = _by_name(self.pairs, ["pool", *GROUP])
         for setting in self.settings:
             entries = (_entry(found.get((setting, *cell))) for cell in base.index)
-            rows.append([_named(setting), *entries, signed(self.mean(setting))])
+            means = (signed(mean) for mean in (self.mean(setting), self.by_loss[setting]))
+            rows.append([_named(setting), *entries, *means])
         cells = (f"{STYLE.escape(dataset)}<br>{b} {conv}" for dataset, b, conv in base.index)
-        return STYLE.grid(["", *cells, "mean"], rows)
+        return STYLE.grid(["", *cells, "mean", "mean,<br>by loss"], rows)
+
+    def of_datasets_table(self) -> str:
+        """Settings down, datasets across: differences of the means over networks, with their p."""
+        datasets = list(dict.fromkeys(self.of_datasets["dataset"]))
+        found = _by_name(self.of_datasets, ["pool", "dataset"])
+        rows = [
+            [_named(setting), *(_tested(found.get((setting, dataset))) for dataset in datasets)]
+            for setting in self.settings
+        ]
+        return STYLE.grid(["", *map(STYLE.escape, datasets)], rows)
 
     def verdict(self) -> list[str]:
         """Which settings are clearly better, and what else is sure."""
@@ -110,7 +129,7 @@ class Ablation:
             )
         return [
             f"{said} {_sure(self.pairs, 'In single cells')}",
-            _sure(self.of_datasets, "Of the mean over a dataset's networks"),
+            f"{_sure(self.of_datasets, 'On datasets, means over networks')} These, with p:",
         ]
 
     def hops(self) -> list[str]:
@@ -122,21 +141,21 @@ class Ablation:
         pairs = self.pairs[self.pairs["pool"].isin(fewer)]
         return [
             f"Do three hops earn their cost? Fewer differ in accuracy by {listed(means)}, "
-            f"significantly in {(pairs['p_holm'] < ALPHA).sum()} of {len(pairs)} cells. What they "
-            "save in time, and lose in connections: [measured by itself](performance.md#hops)."
+            f"significantly in {(pairs['p_holm'] < ALPHA).sum()} of {len(pairs)} cells. They save "
+            "hardly any time and lose most of the connections ([measured by "
+            "itself](performance.md#hops), there of untrained layers): three hops cost next to "
+            "nothing, and earn it where connections count."
         ]
 
     def rule(self) -> str:
         """What the table shows, and the rule."""
-        tests = count(int(self.pairs["tests"].iloc[0]), "comparison")
         fewest = int(self.pairs["splits"].min())
         return (
-            "LCPool with one setting changed, "
-            f"at least {fewest} runs a cell on fresh splits: the difference "
-            "from the default in points, and p of the corrected resampled t-test, "
-            f"corrected by Holm for {tests}; bold where p < {ALPHA:g}, a dash where a setting has "
-            "no result. A setting is clearly better if it is significantly better in a cell, in "
-            f"none significantly worse, and by at least {MARGIN:g} point on average."
+            f"LCPool with one setting changed, {fewest} runs a cell on fresh splits: the "
+            f"difference from the default in points, bold where p < {ALPHA:g} by the corrected "
+            "resampled t-test, corrected by Holm for all of them; a dash where a setting has no "
+            "result. A setting is clearly better if it is significantly better in a cell, in none "
+            f"significantly worse, and by at least {MARGIN:g} point on average."
         )
 
 
@@ -144,6 +163,16 @@ def _with_default(chosen: pd.DataFrame, setting: str) -> Comparison:
     """A setting and the default, in the cells of the setting."""
     cells = chosen[(chosen["pool"] == setting) & chosen["accuracy"].notna()][GROUP]
     return Comparison.of(chosen.merge(cells.drop_duplicates(), on=GROUP), [OURS, setting])
+
+
+def _leads(chosen: pd.DataFrame) -> dict[str, float]:
+    """Points of each setting above the default, mean over its cells."""
+    means = chosen.groupby([*GROUP, "pool"])["accuracy"].mean().unstack("pool")
+    return {str(pool): float((means[pool] - means[OURS]).mean()) for pool in means}
+
+
+def _by_name(pairs: pd.DataFrame, names: list[str]) -> dict[tuple[str, ...], dict[str, Any]]:
+    return {tuple(pair[name] for name in names): pair for pair in pairs.to_dict("records")}
 
 
 def _flipped(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -189,10 +218,15 @@ def _usual(settings: list[str]) -> list[str]:
     return [f"{name}={usual[name]}" for name in names if name in usual]
 
 
-def _entry(pair: dict[str, float] | None) -> str:
+def _entry(pair: dict[str, Any] | None) -> str:
     if pair is None:
         return "–"
-    if np.isnan(pair["p_holm"]):
-        return signed(pair["difference"])
-    text = STYLE.above(signed(pair["difference"]), f"p {p_value(pair['p_holm'], '=')}")
+    text = signed(pair["difference"])
     return STYLE.bold(text) if pair["p_holm"] < ALPHA else text
+
+
+def _tested(pair: dict[str, Any] | None) -> str:
+    """The same with its p, where there is one."""
+    if pair is None or np.isnan(pair["p_holm"]):
+        return _entry(pair)
+    return STYLE.above(_entry(pair), f"p {p_value(pair['p_holm'], '=')}")

@@ -14,6 +14,7 @@ from lcpool.report.ablation import Ablation
 from lcpool.report.api import Report, as_paper
 from lcpool.report.comparison import OURS, Comparison
 from lcpool.report.overview import overview
+from lcpool.report.readings import Readings
 from lcpool.report.reproduction import SPLITS
 from lcpool.sweep.results import Results
 from lcpool.train import RULES
@@ -30,6 +31,7 @@ class Audit:
         costs: of an epoch, by dataset and pooling; None where they were not measured.
         structure: of graphs before and after pooling, by dataset and pooling; likewise.
         ablation: settings of LCPool against the paper's reading; likewise.
+        readings: a pooling that fails in some cells, with other settings there; likewise.
     """
 
     reports: dict[tuple[str, str], Report]
@@ -37,6 +39,7 @@ class Audit:
     costs: pd.DataFrame | None
     structure: pd.DataFrame | None
     ablation: Ablation | None
+    readings: Readings | None
 
     @classmethod
     def read(cls, folder: str | Path) -> Audit:
@@ -59,13 +62,14 @@ class Audit:
                 f"{fresh} must have {OURS} and another pooling, trained as in the paper, on two of "
                 "its datasets at least."
             )
-        others = folder / chapters.ABLATION
+        others, readings = folder / chapters.ABLATION, folder / chapters.READINGS
         return cls(
             reports=reports,
             everyone=Comparison.of(as_paper(main.runs), list(POOLINGS)),
-            costs=_table(folder / chapters.COSTS, choosing.COSTS),
+            costs=_table(folder / chapters.COSTS, [*choosing.COSTS, "device"]),
             structure=_table(folder / chapters.STRUCTURE, choosing.STRUCTURE),
             ablation=Ablation.of(runs["fresh"], Results.read(others)) if others.exists() else None,
+            readings=Readings.of(main, Results.read(readings)) if readings.exists() else None,
         )
 
     @property

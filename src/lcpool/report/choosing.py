@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 
 from lcpool.report.cells import GROUP
 from lcpool.report.comparison import OURS, Comparison
-from lcpool.report.pairs import pairs_over_datasets, pairs_over_splits
+from lcpool.report.pairs import all_over_splits, pairs_over_datasets, pairs_over_splits
 from lcpool.report.statistics import ALPHA, Difference, over_datasets
 from lcpool.report.styles import Markdown
 from lcpool.report.words import count, listed, p_value, signed
@@ -44,7 +45,22 @@ def leads(c: Comparison) -> dict[str, tuple[list[float], Difference]]:
     return found
 
 
-def relative(costs: pd.DataFrame, column: str) -> dict[str, float]:
+class Range(NamedTuple):
+    """A mean over datasets, and the least and the most of one."""
+
+    mean: float
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} ({self.least:.1f} to {self.most:.1f})"
+
+    def percent(self) -> str:
+        """As a share."""
+        return f"{self.mean:.0f} % ({self.least:.0f} to {self.most:.0f})"
+
+
+def relative(costs: pd.DataFrame, column: str) -> dict[str, Range]:
     """How many times the base's each pooling costs: the geometric mean over the datasets.
 
     A pooling that was not measured on all of them has none.
@@ -52,8 +68,11 @@ def relative(costs: pd.DataFrame, column: str) -> dict[str, float]:
     table = costs.pivot(index="dataset", columns="pool", values=column)
     if BASE not in table:
         return {}
-    ratios = np.log(table.div(table[BASE], axis=0)).dropna(axis=1)
-    return {str(pool): float(ratio) for pool, ratio in np.exp(ratios.mean()).items()}
+    ratios = table.div(table[BASE], axis=0).dropna(axis=1)
+    return {
+        str(pool): Range(float(np.exp(np.log(ratio).mean())), ratio.min(), ratio.max())
+        for pool, ratio in ratios.items()
+    }
 
 
 def accuracy_and_costs(c: Comparison, epochs: pd.Series, costs: pd.DataFrame | None) -> str:
@@ -77,9 +96,15 @@ def accuracy_and_costs(c: Comparison, epochs: pd.Series, costs: pd.DataFrame | N
             STYLE.escape(pool), f"{mean[pool]:.2f}",
             "–" if over is None else signed(over.mean), _interval(over),
             f"{rank[pool]:.2f}", f"{epochs[pool]:.0f}",
-            *(f"{ratio[pool]:.2f}" if pool in ratio else "–" for ratio in times),
+            *(_times(ratio.get(pool)) for ratio in times),
         ])  # fmt: skip
     return STYLE.grid(header, rows)
+
+
+def _times(ratio: Range | None) -> str:
+    if ratio is None:
+        return "–"
+    return STYLE.above(f"{ratio.mean:.1f}", f"{ratio.least:.1f} to {ratio.most:.1f}")
 
 
 def _interval(over: Difference | None) -> str:
@@ -120,13 +145,14 @@ def tops(c: Comparison) -> dict[str, Top]:
     By the corrected resampled t-test of means over the backbones; since the highest is picked by
     the same figures, corrected for all pairs of poolings on all datasets.
     """
-    found = {}
+    everyone, found = all_over_splits(c, ["dataset"]), {}
     for dataset, accuracies in zip(c.datasets, c.blocks(c.means), strict=True):
         highest = c.pools[accuracies.argmax()]
-        pairs = pairs_over_splits(c, highest, picked=True, by=["dataset"])
-        pairs = pairs[pairs["dataset"] == dataset]
-        lower = list(pairs["pool"][pairs["p_holm"] < ALPHA])
-        found[dataset] = Top(highest, lower, visible(pairs))
+        with_it = (everyone[["reference", "pool"]] == highest).any(axis=1)
+        pairs = everyone[(everyone["dataset"] == dataset) & with_it]
+        sure = pairs[pairs["p_holm"] < ALPHA]
+        lower = {*sure["reference"], *sure["pool"]} - {highest}
+        found[dataset] = Top(highest, [p for p in c.pools if p in lower], visible(pairs))
     return found
 
 
@@ -149,9 +175,10 @@ def contenders(c: Comparison) -> str:
     return STYLE.grid(header, rows)
 
 
-def advice(c: Comparison, costs: pd.DataFrame | None) -> str:
+def advice(c: Comparison, seconds: Mapping[str, float]) -> str:
     """Who is highest, or cannot be told from it, on the most datasets; who of them is fastest."""
-    lower = [top.lower for top in tops(c).values()]
+    found = tops(c)
+    lower = [top.lower for top in found.values()]
     if not any(lower):
         return "On no dataset do the tests tell any pooling from the highest."
     able = {pool: sum(pool not in some for some in lower) for pool in c.pools}
@@ -163,26 +190,15 @@ def advice(c: Comparison, costs: pd.DataFrame | None) -> str:
         said += "every dataset."
     else:
         said += f"{most} of {len(lower)} datasets, and no pooling on more."
-    times = {} if costs is None else relative(costs, "seconds_per_epoch")
-    known = [pool for pool in best if pool in times]
-    if len(known) < 2:
-        return said
-    return f"{said} Of these {min(known, key=lambda pool: times[pool])} takes the least time."
-
-
-def in_short(c: Comparison) -> list[str]:
-    """Who is shown to be more accurate than the base, and who less, by Nemenyi's test."""
-    if BASE not in c.pools:
-        return []
-    rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
-    pairs = pairs_over_datasets(c, BASE, picked=True)
-    sure = list(pairs["pool"][pairs["p_nemenyi"] < ALPHA])
-    better = [pool for pool in sure if rank[pool] < rank[BASE]]
-    worse = [pool for pool in sure if rank[pool] > rank[BASE]]
-    return [
-        f"Shown to be more accurate than no pooling: {listed(better) or 'none'}; "
-        f"less accurate: {listed(worse) or 'none'}."
+    known = [pool for pool in best if pool in seconds]
+    if len(known) > 1:
+        said += f" Of these {min(known, key=lambda pool: seconds[pool])} takes the least time."
+    below = [
+        f"{listed(top.lower)} on {dataset} (below {top.highest})"
+        for dataset, top in found.items()
+        if top.lower
     ]
+    return f"{said} Significantly below the highest: {listed(below)}."
 
 
 def where_ours_wins(c: Comparison) -> tuple[str, str]:
@@ -230,11 +246,11 @@ def _over(pair: pd.Series) -> str:
     return STYLE.bold(text) if pair["p_holm"] < ALPHA else text
 
 
-def stay_connected(structure: pd.DataFrame) -> dict[str, float]:
+def stay_connected(structure: pd.DataFrame) -> dict[str, Range]:
     """Of the connected graphs, how many percent each pooling leaves so; mean over datasets."""
     after = structure[structure["pool"] != BEFORE]
-    shares = after.groupby("pool", sort=False)["stay_connected"].mean()
-    return {str(pool): float(share) for pool, share in shares.items()}
+    shares = after.groupby("pool", sort=False)["stay_connected"]
+    return {str(pool): Range(of.mean(), of.min(), of.max()) for pool, of in shares}
 
 
 def connectivity(structure: pd.DataFrame) -> str:

@@ -1,6 +1,7 @@
 """The paper's claims one by one: supported, refuted or undecided by these runs.
 
-The criteria were fixed before the paper's runs were made. A claim about the cells at hand (who is
+The criteria were fixed before the paper's runs were made, but for the one that
+:mod:`lcpool.report.statements` names. A claim about the cells at hand (who is
 best in most of them) is put to the bootstrap in :mod:`lcpool.report.statements`. A claim about
 poolings in general is put to a test with the dataset as the block:
 

@@ -70,7 +70,7 @@ class Comparison:
         return cls(
             pools=tuple(kept),
             groups=groups,
-            means=rounded(means.reshape(len(names), len(kept))),
+            means=means.reshape(len(names), len(kept)),
             values=values,
             fresh=bool((there["split"] == "fresh").all()),
             shares=(sizes["num_test"] / sizes["num_train"]).to_dict(),
@@ -185,7 +185,7 @@ class Comparison:
                 alone = (cell[~np.isnan(cell)][:, None] for cell in cells.T)
                 means = np.hstack([_draw(cell, 0.0, random) for cell in alone])
             drawn[:, members] = means.reshape(RESAMPLES, len(members), -1)
-        return rounded(drawn)
+        return drawn
 
 
 def _draw(cells: Array, test_share: float, random: np.random.Generator) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from lcpool.report.choosing import BASE, COSTS, leads, relative, stay_connected
+from lcpool.report.choosing import BASE, COSTS, Range, leads, relative, stay_connected
 from lcpool.report.comparison import Comparison
 from lcpool.report.page import stylesheet
 from lcpool.report.plots import COLOURS
@@ -76,9 +76,9 @@ def _beside(last: Column) -> tuple[float, float]:
     return last.x.end + GAP, last.x.end + GAP + NARROW
 
 
-def _relative(title: str, times: dict[str, float], pools: list[str], last: Column) -> list[Column]:
+def _relative(title: str, times: dict[str, Range], pools: list[str], last: Column) -> list[Column]:
     """How many times the base's cost; nothing where none is known."""
-    known = [times[pool] for pool in pools if pool in times]
+    known = [times[pool].mean for pool in pools if pool in times]
     if not known:
         return []
     x = Scale.over([1.0, *known], *_beside(last), log=True)
@@ -124,11 +124,11 @@ def _published(c: Comparison) -> dict[str, float]:
     return {pool: float(value) for pool, value in zip(c.pools, mean, strict=True)}
 
 
-def _dots(values: dict[str, float], x: Scale) -> Callable[[str, float], list[Markup]]:
+def _dots(values: dict[str, Range], x: Scale) -> Callable[[str, float], list[Markup]]:
     """One dot a pooling, where its value is known."""
 
     def marks(pool: str, y: float) -> list[Markup]:
-        known = [values[pool]] if pool in values else []
+        known = [values[pool].mean] if pool in values else []
         return [tag("circle", cx=x(value), cy=y, r=4.0, class_="mean") for value in known]
 
     return marks

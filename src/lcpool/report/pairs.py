@@ -68,6 +68,13 @@ def pairs_over_splits(
     return _over_splits([(comparison, tests)], reference, by)
 
 
+def all_over_splits(comparison: Comparison, by: list[str]) -> pd.DataFrame:
+    """The same for every two poolings, ``reference`` and ``pool``, all corrected together."""
+    if comparison.empty or not comparison.fresh:
+        return pd.DataFrame()
+    return _over_splits([(comparison, list(itertools.combinations(comparison.pools, 2)))], None, by)
+
+
 def each_over_splits(
     comparisons: Sequence[Comparison], reference: str, by: list[str]
 ) -> pd.DataFrame:
@@ -77,7 +84,9 @@ def each_over_splits(
 
 
 def _over_splits(
-    compared: Sequence[tuple[Comparison, list[tuple[str, str]]]], reference: str, by: list[str]
+    compared: Sequence[tuple[Comparison, list[tuple[str, str]]]],
+    reference: str | None,
+    by: list[str],
 ) -> pd.DataFrame:
     """These pairs of poolings in all places of each comparison, all of them one family."""
     places = [(c, place, tests) for c, tests in compared for place in _places(c, by)]
@@ -119,10 +128,12 @@ def _tests(comparison: Comparison, reference: str, picked: bool) -> list[tuple[s
     return [*tests, *itertools.combinations(others, 2)] if picked else tests
 
 
-def _corrected(rows: list[dict[str, Any]], reference: str) -> pd.DataFrame:
-    """With Holm's correction for all rows; those of the reference."""
+def _corrected(rows: list[dict[str, Any]], reference: str | None) -> pd.DataFrame:
+    """With Holm's correction for all rows; those of the reference, if there is one."""
     table = pd.DataFrame(rows)
     tested = table["p"].notna()
     table["tests"], table["p_holm"] = int(tested.sum()), np.nan
     table.loc[tested, "p_holm"] = holm(table.loc[tested, "p"].to_numpy())
-    return table[table["reference"] == reference].reset_index(drop=True)
+    if reference is not None:
+        table = table[table["reference"] == reference]
+    return table.reset_index(drop=True)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcpool.report.comparison import OURS, Comparison
-from lcpool.report.statistics import ALPHA, Array, ranks
+from lcpool.report.statistics import ALPHA, Array, ranks, rounded
 from lcpool.report.words import count, percent
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
@@ -171,7 +171,7 @@ def _varied(c: Comparison, drawn: Array, paper: Array | None) -> Parts:
 
 def _beaten(drawn: Array, pool: int) -> bool:
     """Whether in some group some rival is above a pooling in all but a few of the resamples."""
-    above = (drawn > drawn[..., [pool]]).mean(axis=0)
+    above = (rounded(drawn) > rounded(drawn[..., [pool]])).mean(axis=0)
     rivals = above.shape[0] * (above.shape[1] - 1)
     return bool(above.max() >= 1 - ALPHA / rivals)
 
@@ -228,6 +228,7 @@ def _two_winners(c: Comparison, winner: dict[int, str], alike: list[str]) -> str
 
 def highest(means: Array) -> Truth:
     """Which poolings have the highest accuracy of their group; equals all have it."""
+    means = rounded(means)
     return np.asarray(means >= np.nanmax(means, axis=-1, keepdims=True))
 
 

@@ -85,14 +85,15 @@ STATEMENTS = (
     Shown(
         "Sparse",
         "Sparse products reduce the cost.",
-        ("tests/ops/test_blocks.py::test_memory_does_not_grow_with_the_output",),
-        "A graph's A' can be had in blocks, in memory that does not grow with it. Times and memory "
-        "beside dense assignment: [performance](performance.md), and the costs below.",
+        (),
+        "Measured, not tested: times and memory beside dense assignment are in "
+        "[performance](performance.md) and in the costs below.",
     ),
     Shown(
         "Dense",
         "Dense assignment gives every graph the same size: small graphs grow.",
         ("tests/pool/test_dense.py::test_every_pooled_graph_is_complete",),
+        "There, even a graph without nodes gets three.",
     ),
     Shown(
         "Connectivity",
@@ -107,7 +108,7 @@ STATEMENTS = (
 def theory() -> str:
     """A row for each statement."""
     rows = [
-        [one.name, one.says, "<br>".join(f"`{test}`" for test in one.tests),
+        [one.name, one.says, "<br>".join(f"`{test}`" for test in one.tests) or "–",
          one.note]
         for one in STATEMENTS
     ]  # fmt: skip

@@ -1,0 +1,97 @@
+"""What average ranks show over the datasets, in one look at the runs and in the others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from lcpool.report.choosing import BASE
+from lcpool.report.comparison import Comparison
+from lcpool.report.statistics import ALPHA, nemenyi
+from lcpool.report.styles import Markdown
+from lcpool.report.words import listed
+
+STYLE = Markdown()
+# Two poolings, the more accurate first.
+Pairs = list[tuple[str, str]]
+
+
+def shown(c: Comparison) -> Pairs:
+    """The pairs whose average ranks differ by Nemenyi's test, which is corrected for all pairs."""
+    rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
+    apart = {
+        (one, other): nemenyi(rank[other] - rank[one], len(c.pools), len(c.datasets))
+        for one, other in itertools.combinations(c.order, 2)
+    }
+    return [pair for pair, p in apart.items() if p < ALPHA]
+
+
+def named(pairs: Pairs) -> str:
+    """Pairs in words, those with the same lesser ones together.
+
+    >>> named([("a", "y"), ("a", "z"), ("b", "y"), ("b", "z"), ("c", "z")])
+    'a and b than y and z; c than z'
+    """
+    lesser: dict[str, list[str]] = {}
+    for better, worse in pairs:
+        lesser.setdefault(better, []).append(worse)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for better, those in lesser.items():
+        alike.setdefault(tuple(those), []).append(better)
+    return "; ".join(f"{listed(better)} than {listed(those)}" for those, better in alike.items())
+
+
+def in_short(c: Comparison, seconds: Mapping[str, float]) -> list[str]:
+    """Who is shown to be more accurate than whom, and so which pooling to take.
+
+    Args:
+        c: the poolings.
+        seconds: what they take, as far as that is known.
+    """
+    pairs = shown(c)
+    said = [f"Shown to be more accurate over the datasets: {named(pairs) or 'none than another'}."]
+    if BASE not in c.pools:
+        return said
+    better = [one for one, other in pairs if other == BASE]
+    worse = [other for one, other in pairs if one == BASE]
+    if worse:
+        said.append(f"Less accurate than {BASE}: {listed(worse)}.")
+    if better:
+        said.append(f"Where accuracy is all that counts: {_choice(better, seconds)}.")
+    else:
+        said.append(
+            f"Where accuracy is all that counts: {BASE}, which no pooling is shown to beat"
+            f"{_cheapest(BASE, seconds)}."
+        )
+    lesser = {worse for _, worse in pairs}
+    able = [p for p in dict.fromkeys(one for one, _ in pairs) if p not in {*lesser, BASE}]
+    if able:
+        said.append(
+            f"Where graphs must get smaller: {_choice(able, seconds)}, shown to be more accurate "
+            "than some pooling, and less accurate than no other."
+        )
+    return said
+
+
+def _choice(pools: list[str], seconds: Mapping[str, float]) -> str:
+    known = [pool for pool in pools if pool in seconds]
+    if len(pools) < 2 or len(known) < len(pools):
+        return " or ".join(pools)
+    fastest = min(known, key=lambda pool: seconds[pool])
+    return f"{' or '.join(pools)} (of these {fastest} takes the least time)"
+
+
+def _cheapest(pool: str, seconds: Mapping[str, float]) -> str:
+    least = min(seconds, key=lambda name: seconds[name], default=None)
+    return ", and which takes the least time" if least == pool else ""
+
+
+def looks(compared: Mapping[str, Comparison]) -> str:
+    """Average ranks over the datasets and what they show; a row for each look at the runs."""
+    first = next(iter(compared.values()))
+    rows = []
+    for look, c in compared.items():
+        rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
+        ranked = (f"{rank[pool]:.2f}" if pool in rank else "–" for pool in first.order)
+        rows.append([look, *ranked, STYLE.escape(named(shown(c))) or "none"])
+    return STYLE.grid(["", *map(STYLE.escape, first.order), "shown to be more accurate"], rows)
