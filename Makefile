@@ -30,7 +30,7 @@ types: $(READY)  ## mypy, strict
 
 # One thread each: the workers share the cores already.
 unit: $(READY)  ## the tests, and the examples in docstrings
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 # The wheel alone, away from the sources: what `pip install lcpool` gives.
 wheel: $(READY)  ## a built wheel installs and imports

@@ -34,7 +34,7 @@ def start(path, outcome=None):
 
 def test_a_command_killed_at_random_times(tmp_path, undisturbed):
     path, chance, found = tmp_path / "bench.sqlite", random.Random(0), []
-    for _ in range(8):
+    for _ in range(5):
         process = start(path)
         process.join(chance.uniform(0.1, 1.2))
         process.kill()
@@ -104,7 +104,7 @@ def claims(path):
 
 
 def bench(path, dataset):
-    pools = ["--pools", "nopool,topkpool", "--runs", "2", "--hidden", "8", "--epochs", "40"]
+    pools = ["--pools", "nopool,topkpool", "--runs", "2", "--hidden", "8", "--epochs", "8"]
     return subprocess.Popen(
         [sys.executable, "-m", "lcpool.cli", "bench", "-d", dataset, *pools, "--device", "cpu",
          "--workers", "2", "--store", path],
@@ -138,7 +138,7 @@ def test_the_real_command_killed(tmp_path, monkeypatch):
     assert second.returncode == 0, said
     assert "2 of 2 jobs are complete" in said
     assert os.listdir(path.parent) == ["bench.sqlite"]
-    settings = {"runs": 2, "hidden": 8, "epochs": 40, "pools": ["nopool", "topkpool"]}
+    settings = {"runs": 2, "hidden": 8, "epochs": 8, "pools": ["nopool", "topkpool"]}
     sweep(tmp_path / "undisturbed.sqlite", make_jobs([Grid.of(datasets=dataset, **settings)]))
     assert figures(path) == figures(tmp_path / "undisturbed.sqlite")
 

@@ -1,7 +1,8 @@
 """Graph sets in columns: the TU reader, the built-in set, splits."""
 
 from lcpool.data.builtin import builtin
-from lcpool.data.graphset import DatasetError, GraphBatch, GraphSet
+from lcpool.data.gather import DatasetError
+from lcpool.data.graphset import GraphBatch, GraphSet
 from lcpool.data.load import load_dataset
 from lcpool.data.splits import Split, split
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from lcpool.data.graphset import MAX_DEGREE, GraphSet
+from lcpool.data.gather import MAX_DEGREE
+from lcpool.data.graphset import GraphSet
 
 
 def features_are_degrees(graphs: GraphSet) -> bool:

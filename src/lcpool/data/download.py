@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lcpool.data.graphset import DatasetError
+from lcpool.data.gather import DatasetError
 from lcpool.data.source import check_archive
 
 TU_URL = "https://www.chrsmrrs.com/graphkerneldatasets"

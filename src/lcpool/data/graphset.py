@@ -12,18 +12,17 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
+from lcpool.data.gather import (
+    DatasetError,
+    degree_features,
+    gather_classes,
+    gather_edges,
+    gather_rows,
+)
 from lcpool.ops.checks import Trust
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
 from lcpool.ops.sizes import Sizes, owners, send
-
-# Nodes with more neighbours than this share the last degree feature: hubs of social networks have
-# thousands, and a column for each would hold almost nothing.
-MAX_DEGREE = 127
-
-
-class DatasetError(ValueError):
-    """A dataset that cannot be read; the message says where and why."""
 
 
 class GraphBatch(NamedTuple):
@@ -131,20 +130,20 @@ class GraphSet:
     def from_graphs(cls, graphs: Iterable[Data], name: str = "graphs") -> GraphSet:
         """Gather PyG graphs, or a PyG dataset, as they are.
 
-        Graphs without ``x`` get degree features (:func:`degree_features`); without ``y`` they have
-        no classes. Whatever only some of the graphs have is an error.
+        Graphs without ``x`` get degree features (:func:`lcpool.data.gather.degree_features`);
+        without ``y`` they have no classes. Whatever only some of the graphs have is an error.
         """
         rows = [graphs] if isinstance(graphs, Data) else list(graphs)
         if not rows or not all(isinstance(graph, Data) for graph in rows):
             kinds = ", ".join(sorted({type(graph).__name__ for graph in rows})) or "nothing"
             hint = ' Several datasets go by name: {"a": graphs, "b": others}.' if rows else ""
             raise DatasetError(f"{name}: expected PyG Data objects, got {kinds}.{hint}")
-        edges, edge_counts = _gather_edges(name, rows)
+        edges, edge_counts = gather_edges(name, rows)
         node_counts = torch.tensor([graph.num_nodes for graph in rows])
-        x = _gather(name, rows, "x", node_counts)
+        x = gather_rows(name, rows, "x", node_counts)
         x = degree_features(edges, int(node_counts.sum())) if x is None else x
-        y, classes = _gather_classes(name, rows)
-        edge_attr = _gather(name, rows, "edge_attr", edge_counts)
+        y, classes = gather_classes(name, rows)
+        edge_attr = gather_rows(name, rows, "edge_attr", edge_counts)
         return cls(name, x, edges, cumsum(node_counts), cumsum(edge_counts), y, classes,
                    edge_attr)  # fmt: skip
 
@@ -282,70 +281,3 @@ class GraphSet:
                 f"'index' spans [{int(index.min())}, {int(index.max())}], "
                 f"but {self.name} has {len(self)} graphs."
             )
-
-
-def degree_features(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The degree of each node one-hot, for graphs that come with no features at all.
-
-    The degree counts edges out of the node, and :data:`MAX_DEGREE` stands for all above it.
-    """
-    degree = edge_index[0].bincount(minlength=num_nodes).clamp(max=MAX_DEGREE)
-    width = int(degree.max()) + 1 if num_nodes else 1
-    return torch.nn.functional.one_hot(degree, width).float()
-
-
-def _gather(name: str, graphs: list[Data], key: str, counts: Tensor) -> Tensor | None:
-    """The rows ``key`` of all graphs as one float32 matrix, or None where no graph has them."""
-    parts: list[Tensor] = []
-    if all(getattr(graph, key, None) is None for graph in graphs):
-        return None
-    for g, (graph, count) in enumerate(zip(graphs, counts.tolist(), strict=True)):
-        part = getattr(graph, key, None)
-        if part is None:
-            raise DatasetError(f"{name}: graph {g} has no '{key}', but others do.")
-        parts.append(part.detach().cpu() if part.dim() > 1 else part.detach().cpu().unsqueeze(-1))
-        shape = (count, *parts[0].shape[1:])
-        if parts[g].dim() != 2 or parts[g].shape != shape:
-            raise DatasetError(
-                f"{name}: '{key}' of graph {g} must have shape {list(shape)}, "
-                f"not {list(part.shape)}."
-            )
-    rows = torch.cat(parts).float()
-    if not rows.isfinite().all():
-        raise DatasetError(f"{name}: '{key}' holds NaN or infinite numbers; clean them first.")
-    return rows
-
-
-def _gather_edges(name: str, graphs: list[Data]) -> tuple[Tensor, Tensor]:
-    """The edges of all graphs with nodes counted through, and their number in each graph."""
-    parts, counts, offset = [], [], 0
-    for g, graph in enumerate(graphs):
-        edges = graph.edge_index
-        if not isinstance(edges, Tensor) or edges.dim() != 2 or edges.size(0) != 2:
-            raise DatasetError(f"{name}: graph {g} has no 'edge_index' of shape [2, num_edges].")
-        if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < graph.num_nodes:
-            raise DatasetError(
-                f"{name}: 'edge_index' of graph {g} spans [{int(edges.min())}, "
-                f"{int(edges.max())}], but the graph has {graph.num_nodes} nodes."
-            )
-        # A PyG EdgeIndex is a tensor with a cache; the plain tensor inside is all we need.
-        parts.append(edges.as_subclass(Tensor).cpu().long() + offset)
-        counts.append(edges.size(1))
-        offset += graph.num_nodes
-    return torch.cat(parts, dim=1), torch.tensor(counts)
-
-
-def _gather_classes(name: str, graphs: list[Data]) -> tuple[Tensor, tuple[int, ...]]:
-    """The class of each graph, and the label that each class stands for."""
-    labels = [getattr(graph, "y", None) for graph in graphs]
-    if all(label is None for label in labels):
-        return torch.full((len(graphs),), -1), ()
-    values: list[int] = []
-    for g, label in enumerate(labels):
-        numbers = [] if label is None else torch.as_tensor(label).reshape(-1).tolist()
-        if len(numbers) != 1 or not float(numbers[0]).is_integer():
-            raise DatasetError(f"{name}: 'y' of graph {g} must be one class, not {label}.")
-        values.append(int(numbers[0]))
-    classes = sorted(set(values))
-    number = {value: y for y, value in enumerate(classes)}
-    return torch.tensor([number[value] for value in values]), tuple(classes)

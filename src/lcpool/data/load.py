@@ -12,7 +12,8 @@ from torch_geometric.data import Batch, Data
 
 from lcpool.data.builtin import builtin
 from lcpool.data.cache import read_cached, user_cache
-from lcpool.data.graphset import DatasetError, GraphSet
+from lcpool.data.gather import DatasetError
+from lcpool.data.graphset import GraphSet
 from lcpool.data.table import paper_datasets
 
 BUILTIN = "builtin"

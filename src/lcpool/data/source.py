@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from lcpool.data.graphset import DatasetError
+from lcpool.data.gather import DatasetError
 
 # Every dataset has these. Any of them tells its name, also where another one is missing.
 _HEAD = re.compile(r"(?P<prefix>.+)_(?:A|graph_indicator|graph_labels)\.txt")

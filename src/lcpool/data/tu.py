@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lcpool.data.graphset import DatasetError, GraphSet, degree_features
+from lcpool.data.gather import DatasetError, degree_features
+from lcpool.data.graphset import GraphSet
 from lcpool.data.source import Source
 
 # To be raised whenever the same files are read into something else: caches are then made anew.

@@ -18,7 +18,7 @@ from lcpool.models import Backbone
 from lcpool.ops.sizes import send
 from lcpool.ops.topk import keep_counts
 from lcpool.pool.dense import DenseAssignmentPooling
-from lcpool.pool.local import SelectionPooling
+from lcpool.pool.selection import SelectionPooling
 
 GRAPHS = -1  # the level behind the readout
 
