@@ -10,7 +10,7 @@ from lcpool.report import choosing
 from lcpool.report.api import Report
 from lcpool.report.comparison import OURS
 from lcpool.report.findings import findings
-from lcpool.report.shown import in_short, looks, shown
+from lcpool.report.shown import NONE, looks, named, shown, take
 from lcpool.report.words import signed
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ def points(audit: Audit) -> dict[str, list[str]]:
     seconds = {pool: ratio.mean for pool, ratio in times.items()}
     said = {
         "In short": [
-            f"On {report.split} splits, epochs by validation {report.rule}.",
-            *in_short(report.paper, seconds),
+            *take(report.paper, seconds),
+            f"Shown over the datasets to be more accurate, on {report.split} splits with epochs "
+            f"chosen by validation {report.rule}: {named(shown(report.paper)) or NONE}.",
             *_elsewhere(audit),
         ],
         "Accuracy": [*found["answer"], *_over_base(audit)],

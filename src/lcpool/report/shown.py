@@ -12,6 +12,7 @@ from lcpool.report.styles import Markdown
 from lcpool.report.words import listed
 
 STYLE = Markdown()
+NONE = "none than another"
 # Two poolings, the more accurate first.
 Pairs = list[tuple[str, str]]
 
@@ -41,34 +42,31 @@ def named(pairs: Pairs) -> str:
     return "; ".join(f"{listed(better)} than {listed(those)}" for those, better in alike.items())
 
 
-def in_short(c: Comparison, seconds: Mapping[str, float]) -> list[str]:
-    """Who is shown to be more accurate than whom, and so which pooling to take.
+def take(c: Comparison, seconds: Mapping[str, float]) -> list[str]:
+    """Which pooling to take by what is shown.
 
     Args:
         c: the poolings.
         seconds: what they take, as far as that is known.
     """
-    pairs = shown(c)
-    said = [f"Shown to be more accurate over the datasets: {named(pairs) or 'none than another'}."]
-    if BASE not in c.pools:
-        return said
+    pairs, said = shown(c), []
     better = [one for one, other in pairs if other == BASE]
-    worse = [other for one, other in pairs if one == BASE]
-    if worse:
-        said.append(f"Less accurate than {BASE}: {listed(worse)}.")
     if better:
-        said.append(f"Where accuracy is all that counts: {_choice(better, seconds)}.")
-    else:
         said.append(
-            f"Where accuracy is all that counts: {BASE}, which no pooling is shown to beat"
+            f"Where accuracy is all that counts, take {_choice(better, seconds)}, shown to be more "
+            f"accurate than {BASE}."
+        )
+    elif BASE in c.pools:
+        said.append(
+            f"Where accuracy is all that counts, take {BASE}: no pooling is shown to beat it"
             f"{_cheapest(BASE, seconds)}."
         )
     lesser = {worse for _, worse in pairs}
     able = [p for p in dict.fromkeys(one for one, _ in pairs) if p not in {*lesser, BASE}]
     if able:
         said.append(
-            f"Where graphs must get smaller: {_choice(able, seconds)}, shown to be more accurate "
-            "than some pooling, and less accurate than no other."
+            f"Where graphs must get smaller, take {_choice(able, seconds)}: shown to be more "
+            "accurate than some pooling, and less accurate than no other."
         )
     return said
 
@@ -83,7 +81,7 @@ def _choice(pools: list[str], seconds: Mapping[str, float]) -> str:
 
 def _cheapest(pool: str, seconds: Mapping[str, float]) -> str:
     least = min(seconds, key=lambda name: seconds[name], default=None)
-    return ", and which takes the least time" if least == pool else ""
+    return ", and it takes the least time" if least == pool else ""
 
 
 def looks(compared: Mapping[str, Comparison]) -> str:
@@ -93,5 +91,5 @@ def looks(compared: Mapping[str, Comparison]) -> str:
     for look, c in compared.items():
         rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
         ranked = (f"{rank[pool]:.2f}" if pool in rank else "–" for pool in first.order)
-        rows.append([look, *ranked, STYLE.escape(named(shown(c))) or "none"])
+        rows.append([look, *ranked, STYLE.escape(named(shown(c))) or NONE])
     return STYLE.grid(["", *map(STYLE.escape, first.order), "shown to be more accurate"], rows)
