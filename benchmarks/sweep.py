@@ -20,7 +20,14 @@ from operators import print_table
 from lcpool.sweep.results import Results
 
 CELL = ["dataset", "backbone", "conv", "pool"]
+JOINED = ["dataset", "conv", "pool"]
 BATCH = 32
+
+
+def as_trained(runs: pd.DataFrame) -> list[str]:
+    """The names that runs of one stack share: where it is larger than a cell, not the backbone."""
+    cells = runs.groupby(CELL)["stack"].agg(["max", "size"])
+    return JOINED if (cells["max"] > cells["size"]).any() else CELL
 
 
 def stacks(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -48,7 +55,7 @@ def main() -> None:
     parser.add_argument("results", nargs="+", help="stores, or CSV files exported from them")
     args = parser.parse_args()
     runs = Results.read(*args.results).runs
-    now, joined = stacks(runs, CELL), stacks(runs, [name for name in CELL if name != "backbone"])
+    now, joined = stacks(runs, as_trained(runs)), stacks(runs, JOINED)
     rows = [
         row(name, now[now["dataset"] == name], joined[joined["dataset"] == name])
         for name in dict.fromkeys(runs["dataset"])
