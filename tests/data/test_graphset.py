@@ -124,7 +124,11 @@ EDGE = torch.tensor([[0], [1]])
         (Data(x=torch.ones(3, 4), edge_index=EDGE, y=0), r"'x' of graph 1 .* \[3, 2\]"),
         (Data(edge_index=EDGE, num_nodes=3, y=0), "graph 1 has no 'x'"),
         (Data(x=torch.ones(3, 2), y=0), "graph 1 has no 'edge_index'"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE), "'y' of graph 1 must be one class, not None"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE), "graph 1 must be one class number, not None"),
+        (
+            Data(x=torch.ones(3, 2), edge_index=EDGE, y="ring"),
+            "must be one class number, not 'ring'",
+        ),
         (Data(x=torch.ones(3, 2), edge_index=EDGE, y=0.5), "'y' of graph 1 must be one class"),
         (Data(x=torch.ones(3, 2), edge_index=EDGE, y=float("nan")), "'y' of graph 1 must be one"),
         (Data(x=torch.ones(3, 2), edge_index=EDGE, y=torch.ones(3)), "'y' of graph 1 must be one"),

@@ -197,9 +197,10 @@ def test_who_can_be_the_best_on_a_dataset(tmp_path: Path):
     assert choosing.tops(c)["NCI1"][:2] == ("lcpool", ["nopool"])
     assert choosing.tops(c)["ENZYMES"][:2] == ("nopool", ["lcpool"])
     assert choosing.advice(c, {"nopool": 1.0, "lcpool": 2.0}) == (
-        "nopool and lcpool are highest, or not significantly below the highest, on 2 of 3 "
-        "datasets, and no pooling on more. Of these nopool takes the least time. Significantly "
-        "below the highest: lcpool on ENZYMES (below nopool) and nopool on NCI1 (below lcpool)."
+        "By means over the backbones, nopool and lcpool are highest, or not significantly below "
+        "the highest, on 2 of 3 datasets, and no pooling on more. Of these nopool takes the least "
+        "time. Significantly below the highest: lcpool on ENZYMES (below nopool) and nopool on "
+        "NCI1 (below lcpool)."
     )
 
 

@@ -42,6 +42,8 @@ def test_the_readme_has_the_figures():
     text = " ".join((FOLDER.parents[1] / "README.md").read_text("utf-8").split())
     assert f"{fresh[0]} agree on fresh splits ({fresh[1]})" in text
     assert f"{shared[0]} on the shared split ({shared[1]})" in text
+    equal = re.search(rf"\| fresh \| accuracy \| {fresh[0]} \| (\d+) \|", counts)[1]
+    assert f"so wide that {equal} would agree if all poolings were equal" in text
 
 
 @pytest.mark.parametrize("split", RUNS)

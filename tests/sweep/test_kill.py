@@ -10,7 +10,7 @@ import time
 
 import psutil
 import pytest
-from sweep.sweeping import command, figures, small_jobs, sweep, write_tu
+from sweep.sweeping import Silent, command, figures, small_jobs, sweep, write_tu
 
 from lcpool.sweep.grid import Grid, make_jobs
 from lcpool.sweep.store import Store
@@ -56,18 +56,17 @@ def test_a_continued_training_does_not_start_over(tmp_path, undisturbed):
         assert process.is_alive()
     process.kill()
     process.join()
-    said = []
+    seen = []
     jobs = small_jobs(**SETTINGS)
 
-    class Watch:
-        def say(self, message):
-            pass
-
+    class Watch(Silent):
         def show(self, sweep):
-            said.extend(work.progress for work in sweep.at_work.values() if work.progress)
+            seen.extend(work.progress for work in sweep.at_work.values() if work.progress)
 
-    sweep(path, jobs, view=Watch())
-    assert said[0].epoch > 1
+    watch = Watch()
+    sweep(path, jobs, view=watch)
+    assert seen[0].epoch > 1
+    assert "begun before: going on from checkpoints" in watch.said[0]
     assert figures(path) == undisturbed
 
 

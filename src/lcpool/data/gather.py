@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -73,10 +75,18 @@ def gather_classes(name: str, graphs: list[Data]) -> tuple[Tensor, tuple[int, ..
         return torch.full((len(graphs),), -1), ()
     values: list[int] = []
     for g, label in enumerate(labels):
-        numbers = [] if label is None else torch.as_tensor(label).reshape(-1).tolist()
+        numbers = _numbers(label)
         if len(numbers) != 1 or not float(numbers[0]).is_integer():
-            raise DatasetError(f"{name}: 'y' of graph {g} must be one class, not {label}.")
+            raise DatasetError(f"{name}: 'y' of graph {g} must be one class number, not {label!r}.")
         values.append(int(numbers[0]))
     classes = sorted(set(values))
     number = {value: y for y, value in enumerate(classes)}
     return torch.tensor([number[value] for value in values]), tuple(classes)
+
+
+def _numbers(label: Any) -> list[float]:
+    """The numbers of a label; none, if it has none."""
+    try:
+        return torch.as_tensor(label).reshape(-1).tolist()
+    except (RuntimeError, TypeError, ValueError):
+        return []

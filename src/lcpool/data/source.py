@@ -113,7 +113,10 @@ def _one_prefix(path: Path, names: Iterable[str]) -> str:
     # Archives made on a Mac hold a hidden twin of every file.
     prefixes = {prefix for prefix in prefixes if not PurePosixPath(prefix).name.startswith(".")}
     if not prefixes:
-        raise DatasetError(f"{path}: no dataset, which has files NAME_A.txt, NAME_….txt.")
+        raise DatasetError(
+            f"{path}: no dataset, which has files NAME_A.txt, NAME_….txt. PyG graphs of your own "
+            'go to lcpool.compare({"MINE": graphs}) in Python.'
+        )
     if len(prefixes) > 1:
         found = ", ".join(sorted(prefixes))
         raise DatasetError(f"{path}: several datasets ({found}); name one of them.")

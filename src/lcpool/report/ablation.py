@@ -154,8 +154,9 @@ class Ablation:
             f"LCPool with one setting changed, {fewest} runs a cell on fresh splits: the "
             f"difference from the default in points, bold where p < {ALPHA:g} by the corrected "
             "resampled t-test, corrected by Holm for all of them; a dash where a setting has no "
-            "result. A setting is clearly better if it is significantly better in a cell, in none "
-            f"significantly worse, and by at least {MARGIN:g} point on average."
+            "result, and no test where it changes nothing. A setting is clearly better if it is "
+            "significantly better in a cell, in none significantly worse, and by at least "
+            f"{MARGIN:g} point on average."
         )
 
 

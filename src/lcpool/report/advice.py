@@ -32,7 +32,8 @@ def points(audit: Audit) -> dict[str, list[str]]:
         "In short": [
             *take(report.paper, seconds),
             f"Shown over the datasets to be more accurate, on {report.split} splits with epochs "
-            f"chosen by validation {report.rule}: {named(shown(report.paper)) or NONE}.",
+            f"chosen by validation {report.rule}, by Nemenyi's test ([why that "
+            f"one](report.md#the-claims)): {named(shown(report.paper)) or NONE}.",
             *_elsewhere(audit),
         ],
         "Accuracy": [*found["answer"], *_over_base(audit)],
@@ -52,7 +53,9 @@ def _elsewhere(audit: Audit) -> list[str]:
     if not here or not others:
         return []
     same = sum(pairs == here for pairs in others)
-    return [f"In {same} of the {len(others)} other looks at the runs, below, the same is shown."]
+    if not same:
+        return ["No other look at the runs, by another split or rule for the epoch, shows that."]
+    return [f"{same} of the {len(others)} other looks at the runs, below, show the same."]
 
 
 def other_looks(audit: Audit) -> list[str]:

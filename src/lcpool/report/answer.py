@@ -9,7 +9,7 @@ import pandas as pd
 
 from lcpool.report.comparison import Comparison
 from lcpool.report.pairs import pairs_over_datasets, pairs_over_splits
-from lcpool.report.statistics import ALPHA, FEWEST_RUNS, smallest_signed_rank
+from lcpool.report.statistics import ALPHA, FEWEST_RUNS, rounded, smallest_signed_rank
 from lcpool.report.words import count, figure, listed, p_value
 
 if TYPE_CHECKING:
@@ -52,22 +52,28 @@ def _over_datasets(c: Comparison) -> list[str]:
     first, *others = c.order
     average = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
     blocks = c.blocks(c.means)
-    highest = int((blocks[:, c.pools.index(first)] == blocks.max(axis=1)).sum())
+    at, best = c.pools.index(first), blocks == blocks.max(axis=1, keepdims=True)
+    highest, shared = int(best[:, at].sum()), int((best[:, at] & (best.sum(axis=1) > 1)).sum())
     over = count(len(c.datasets), "dataset")
     if len(c.first) > 1:
         return [f"{listed(c.first)} share the first rank over {over} ({average[first]:.2f})."]
     following = [pool for pool in others if average[pool] == average[others[0]]]
     said = (
         f"{first} ranks first over {over}: average rank {average[first]:.2f} among "
-        f"{count(len(c.pools), 'pooling')}, highest on {highest}. Next "
+        f"{count(len(c.pools), 'pooling')}, highest on {highest}"
+        f"{f' ({shared} shared)' if shared else ''}. Next "
         f"{'is' if len(following) == 1 else 'are'} {listed(following)} ({average[others[0]]:.2f})."
     )
+    mean = rounded(blocks.mean(axis=0))
+    if mean[at] < mean.max():
+        ahead = c.pools[mean.argmax()]
+        said += f" By mean accuracy {ahead} is first, {mean.max() - mean[at]:.2f} points above it."
     pairs = pairs_over_datasets(c, first, picked=True)
     if smallest_signed_rank(len(c.datasets), int(pairs["tests"].iloc[0])) < ALPHA:
         return [said, _told_apart(pairs, "Wilcoxon's test over the datasets")]
     # With few datasets that test says "chance" whatever the difference; ranks may tell more.
-    ahead = [average[pool] - average[first] for pool in pairs["pool"]]
-    by_ranks = pairs.assign(difference=ahead, p_holm=pairs["p_nemenyi"])
+    behind = [average[pool] - average[first] for pool in pairs["pool"]]
+    by_ranks = pairs.assign(difference=behind, p_holm=pairs["p_nemenyi"])
     return [said, _told_apart(by_ranks, "Nemenyi's test of the average ranks")]
 
 
@@ -88,9 +94,9 @@ def _told_apart(pairs: pd.DataFrame, test: str) -> str:
         return f"This could be chance: the smallest p is {p_value(least)}, {by}."
     most = p_value(float(np.max(tested["p_holm"][real])), "=" if len(sure) == 1 else "≤")
     if len(sure) == len(pairs):
-        return f"The lead over every other pooling is real: p {most}, {by}."
+        return f"The lead over every other pooling is significant: p {most}, {by}."
     rest = [pool for pool in pairs["pool"] if pool not in sure]
     return (
-        f"The lead over {listed(sure)} is real (p {most}, {by}); that over {listed(rest)} could be "
-        "chance."
+        f"The lead over {listed(sure)} is significant (p {most}, {by}); that over {listed(rest)} "
+        "could be chance."
     )

@@ -53,8 +53,8 @@ def answer(audit: Audit, image: str | None) -> list[str]:
         "`results`. Tests and criteria are those of [the report](report.md).",
         "## Which pooling to take",
         _list(said),
-        *drawn,
         *advice.other_looks(audit),
+        *drawn,
     ]
 
 

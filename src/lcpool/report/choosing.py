@@ -180,12 +180,15 @@ def advice(c: Comparison, seconds: Mapping[str, float]) -> str:
     found = tops(c)
     lower = [top.lower for top in found.values()]
     if not any(lower):
-        return "On no dataset do the tests tell any pooling from the highest."
+        return "By means over the backbones, the tests tell no pooling from a dataset's highest."
     able = {pool: sum(pool not in some for some in lower) for pool in c.pools}
     most = max(able.values())
     best = [pool for pool, n in able.items() if n == most]
     verb = "is" if len(best) == 1 else "are"
-    said = f"{listed(best)} {verb} highest, or not significantly below the highest, on "
+    said = (
+        f"By means over the backbones, {listed(best)} {verb} highest, or not significantly below "
+        "the highest, on "
+    )
     if most == len(lower):
         said += "every dataset."
     else:

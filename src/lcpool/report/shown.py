@@ -58,8 +58,8 @@ def take(c: Comparison, seconds: Mapping[str, float]) -> list[str]:
         )
     elif BASE in c.pools:
         said.append(
-            f"Where accuracy is all that counts, take {BASE}: no pooling is shown to beat it"
-            f"{_cheapest(BASE, seconds)}."
+            f"Where accuracy is all that counts, take none ({BASE}): no pooling is shown to beat "
+            f"that{_cheapest(BASE, seconds)}."
         )
     lesser = {worse for _, worse in pairs}
     able = [p for p in dict.fromkeys(one for one, _ in pairs) if p not in {*lesser, BASE}]

@@ -121,7 +121,7 @@ def _report(outcome: Outcome) -> None:
         raise KeyboardInterrupt
     if outcome.failed and not outcome.complete:
         job, reason = outcome.failed[0]
-        raise RuntimeError(f"nothing could be trained; {job}: {reason}")
+        raise RuntimeError(f"nothing could be trained; {job}: {in_short(reason)}\n\n{reason}")
     for job, reason in outcome.failed:
         warnings.warn(f"{job} is missing: {in_short(reason)}", stacklevel=3)
 

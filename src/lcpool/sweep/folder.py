@@ -21,6 +21,11 @@ def checkpoints(store: Path, cell: Cell) -> Path:
     return work_folder(store) / "checkpoints" / cell.id
 
 
+def begun(store: Path, job: Job) -> bool:
+    """Whether there is something that a training of this job would continue from."""
+    return any(any(checkpoints(store, cell).glob("*.ckpt")) for cell in job.cells)
+
+
 def forget(store: Path, job: Job) -> None:
     """Remove the checkpoints of a job that is done, also of stacks that were cut otherwise."""
     for cell in job.cells:

@@ -57,7 +57,8 @@ class Dataset:
         if name is not None:
             graphs = replace(graphs, name=name)
         if graphs.num_classes < 2:
-            raise ValueError(f"{graphs.name} has {graphs.num_classes} classes; training needs two.")
+            found = f"{graphs.num_classes} classes" if graphs.num_classes else "no labels (y)"
+            raise ValueError(f"{graphs.name} has {found}; training needs two classes.")
         by_name = isinstance(source, str | os.PathLike)
         return cls(
             name=graphs.name,

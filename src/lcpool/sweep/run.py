@@ -12,7 +12,7 @@ from lcpool.sweep.claims import Owner, others
 from lcpool.sweep.engine import Engine, Happened
 from lcpool.sweep.estimate import Estimate, time_left
 from lcpool.sweep.events import Ended, Failed, Finished, Noted, Planned, Stopped, Task
-from lcpool.sweep.folder import checkpoints, clean_up, forget
+from lcpool.sweep.folder import begun, checkpoints, clean_up, forget
 from lcpool.sweep.grid import Cell, Job
 from lcpool.sweep.jobs import AtWork, Outcome, counted
 from lcpool.sweep.order import mixed
@@ -77,6 +77,9 @@ class Sweep:
     def run(self) -> Outcome:
         """Train until all is there, or nothing more can be done."""
         self.estimate.learn(self._cells())
+        before = sum(begun(self.store.path, job) for job in self._to_do())
+        if before:
+            self.view.say(f"{counted(before, 'job')} begun before: going on from checkpoints")
         with interrupt_later() as interrupted, Owner(self.store) as owner:
             try:
                 for _ in self._turns(interrupted):
