@@ -79,7 +79,9 @@ def main() -> None:
     graph = draw(args.nodes)
     blocks = cluster_connect_blocks(*graph, args.nodes, edges_per_block=args.edges_per_block)
     claim(args.folder, blocks, *graph)
-    ray.init(args.address, num_cpus=args.workers, log_to_driver=False, include_dashboard=False)
+    # Without an address Ray would join whatever cluster it finds on this machine.
+    here = {"address": "local", "num_cpus": args.workers, "include_dashboard": False}
+    ray.init(**{"address": args.address} if args.address else here, log_to_driver=False)
     done = connect_all(blocks, args.folder.resolve())
     num_edges = sum(track(done, "blocks", total=len(blocks)))
     print(f"{len(blocks)} blocks, {num_edges:,} edges in {args.folder}")
