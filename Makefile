@@ -28,10 +28,9 @@ lint: $(READY)  ## style, and the order of the rooms
 types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
-# One thread each: the workers share the cores already. One worker more than cores, for some tests
-# wait for processes of their own.
+# One thread each: the workers share the cores already.
 unit: $(READY)  ## the tests, and the examples in docstrings
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 # The wheel alone, away from the sources: what `pip install lcpool` gives.
 wheel: $(READY)  ## a built wheel installs and imports
