@@ -28,9 +28,10 @@ lint: $(READY)  ## style, and the order of the rooms
 types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
-# One thread each: the workers share the cores already.
+# One thread each: the workers share the cores already. Bytecode is kept, for many tests start
+# processes that import everything anew.
 unit: $(READY)  ## the tests, and the examples in docstrings
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 # The wheel alone, away from the sources: what `pip install lcpool` gives.
 wheel: $(READY)  ## a built wheel installs and imports
@@ -51,5 +52,6 @@ clean:  ## remove what was built, the virtual environment included
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lcpool needs Python 3.11 or later: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null || true  # pip compiles on one core
 	touch $@
