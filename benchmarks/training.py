@@ -32,6 +32,7 @@ busy share is its busy time over the steps' time *without* the profiler, which s
 from __future__ import annotations
 
 import argparse
+import csv
 import gc
 import json
 import os
@@ -579,17 +580,19 @@ def text(cell: Cell, key: str) -> str:
 
 def write_costs(results: Iterable[Cell], path: Path, host: dict[str, Any]) -> None:
     """A row for each dataset and pooling: what an epoch of lcpool's runs, trained as one, takes."""
-    lines = ["dataset,pool,seconds_per_epoch,peak_mib,device,lcpool,torch"]
-    made = ",".join(
-        [host["gpu"] or host["cpu"], *(host["versions"][n] for n in ("lcpool", "torch"))]
-    )
-    for result in results:
-        ours = result.get("cells", {}).get(OURS, {})
-        if "epoch" in ours:
-            mib = f"{ours['mib']:.1f}" if "mib" in ours else ""
-            lines.append(f"{result['dataset']},{result['pool']},{ours['epoch']:.5f},{mib},{made}")
+    made = (host["gpu"] or host["cpu"], host["versions"]["lcpool"], host["versions"]["torch"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
+    with path.open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(
+            ["dataset", "pool", "seconds_per_epoch", "peak_mib", "device", "lcpool", "torch"]
+        )
+        for result in results:
+            ours = result.get("cells", {}).get(OURS, {})
+            if "epoch" in ours:
+                mib = f"{ours['mib']:.1f}" if "mib" in ours else ""
+                found = (f"{ours['epoch']:.5f}", mib)
+                table.writerow([result["dataset"], result["pool"], *found, *made])
 
 
 def describe(graphs: GraphSet, args: argparse.Namespace) -> str:

@@ -48,5 +48,6 @@ def test_the_ablation_is_of_its_grid():
     wanted = {cell for grid in grids for cell in grid.cells({name: name for name in grid.datasets})}
     runs = Results.read(folder / "runs.csv").runs
     found = runs.groupby(["dataset", "config"])["run"].apply(sorted)
+    assert set(found.index) == {(cell.dataset, cell.config) for cell in wanted}
     assert found.tolist() == [list(range(10))] * len(wanted)
     assert runs["commit"].ne("").all()
