@@ -1,12 +1,12 @@
 """Where the time of a sweep went: what its runs say of themselves.
 
-    python benchmarks/sweep.py results/paper/runs-fresh.csv results/paper/runs-shared.csv
+    python benchmarks/sweep.py results/paper/runs-fresh.csv
 
 Runs that are trained as one take their steps together, and the last of them to end decides how
 many these are. Where the host is what is waited for, a step takes as long for many runs as for few,
-and what counts is the number of steps: epochs of a run against those of its stack, and what would
-be left of the steps if both backbones, which can share a stack, did. Seconds are those of worker
-processes, side by side.
+and what counts is the number of steps: epochs of a run against those of its stack, and the steps
+beside those of a sweep in which every cell has a stack of its own. Seconds are those of worker
+processes, side by side. Runs that were trained as one belong into one call.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def stacks(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return found.reset_index()
 
 
-def row(name: str, now: pd.DataFrame, joined: pd.DataFrame) -> tuple[str, ...]:
+def row(name: str, now: pd.DataFrame, apart: pd.DataFrame) -> tuple[str, ...]:
     """One dataset, or all of them."""
     seconds, steps = now["seconds"].sum(), now["steps"].sum()
     return (
         name, str(len(now)), f"{now['mean'].mean():.0f}", f"{now['last'].mean():.0f}",
         f"{steps / 1000:.0f}", f"{1000 * seconds / steps:.1f}", f"{seconds / 3600:.2f}",
-        f"{joined['steps'].sum() / steps:.2f}",
+        f"{steps / apart['steps'].sum():.2f}",
     )  # fmt: skip
 
 
@@ -55,16 +55,16 @@ def main() -> None:
     parser.add_argument("results", nargs="+", help="stores, or CSV files exported from them")
     args = parser.parse_args()
     runs = Results.read(*args.results).runs
-    now, joined = stacks(runs, as_trained(runs)), stacks(runs, JOINED)
+    now, apart = stacks(runs, as_trained(runs)), stacks(runs, CELL)
     rows = [
-        row(name, now[now["dataset"] == name], joined[joined["dataset"] == name])
+        row(name, now[now["dataset"] == name], apart[apart["dataset"] == name])
         for name in dict.fromkeys(runs["dataset"])
     ]
     header = (
         "", "stacks", "epochs of a run", "of a stack", "10³ steps", "ms a step", "worker hours",
-        "steps with both backbones in a stack",
+        "steps, of those of single cells",
     )  # fmt: skip
-    print_table("The runs of both splits as one", header, [*rows, row("all", now, joined)])
+    print_table("Where the time went", header, [*rows, row("all", now, apart)])
 
 
 if __name__ == "__main__":
