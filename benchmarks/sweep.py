@@ -6,7 +6,7 @@ Runs that are trained as one take their steps together, and the last of them to 
 many these are. Where the host is what is waited for, a step takes as long for many runs as for few,
 and what counts is the number of steps: epochs of a run against those of its stack, and the steps
 beside those of a sweep in which every cell has a stack of its own. Seconds are those of worker
-processes, side by side. Runs that were trained as one belong into one call.
+processes, side by side. Runs that were trained as one belong in one call.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from operators import print_table
 from lcpool.sweep.results import Results
 
 CELL = ["dataset", "backbone", "conv", "pool"]
-JOINED = ["dataset", "conv", "pool"]
+STACK = ["dataset", "conv", "pool", "stack", "number"]
 BATCH = 32
 
 
-def as_trained(runs: pd.DataFrame) -> list[str]:
-    """The names that runs of one stack share: where it is larger than a cell, not the backbone."""
-    cells = runs.groupby(CELL)["stack"].agg(["max", "size"])
-    return JOINED if (cells["max"] > cells["size"]).any() else CELL
+def numbered(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with the number of their stack among those of its size: a job is cut in this order."""
+    runs = runs.sort_values([*CELL, "split", "seed", "run"])
+    place = runs.groupby(["dataset", "conv", "pool", "stack"]).cumcount()
+    return runs.assign(number=place // runs["stack"])
 
 
 def stacks(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -54,8 +55,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", nargs="+", help="stores, or CSV files exported from them")
     args = parser.parse_args()
-    runs = Results.read(*args.results).runs
-    now, apart = stacks(runs, as_trained(runs)), stacks(runs, CELL)
+    runs = numbered(Results.read(*args.results).runs)
+    now, apart = stacks(runs, STACK), stacks(runs, CELL)
     rows = [
         row(name, now[now["dataset"] == name], apart[apart["dataset"] == name])
         for name in dict.fromkeys(runs["dataset"])

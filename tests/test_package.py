@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from operators import ALL, make
 from torch.profiler import ProfilerActivity, profile
 
 import lcpool
+from lcpool.extras import MissingExtraError, needs_lab
 from lcpool.ops import kernels
 
 
@@ -36,6 +38,27 @@ def test_import_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "[]"]
+
+
+def test_what_is_missing_is_named_with_its_extra():
+    """What layers alone do not need may not be there: for a script, and for the command line."""
+    code = (
+        "import sys; sys.modules.update(pandas=None, rich=None)\n"
+        "import lcpool\n"
+        "try: lcpool.compare\n"
+        "except ModuleNotFoundError as missing: print(missing)\n"
+        "from lcpool.cli import main; sys.argv = ['lcpool', 'data', 'list']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    told = "lcpool's sweeps, reports and command line need '{}': pip install 'lcpool[lab]'\n"
+    assert (done.returncode, done.stdout) == (1, told.format("pandas"))
+    assert done.stderr == told.format("rich")
+
+
+def test_what_is_missing_of_lcpool_itself_is_no_extra():
+    with pytest.raises(ModuleNotFoundError) as raised, needs_lab():
+        import_module("lcpool.no_such_room")
+    assert not isinstance(raised.value, MissingExtraError)
 
 
 @pytest.mark.parametrize("name", ALL)

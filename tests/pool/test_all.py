@@ -30,11 +30,20 @@ def same(out: Pooled, other: Pooled, exact: bool = False) -> None:
     torch.testing.assert_close(torch.as_tensor(out.loss), torch.as_tensor(other.loss), **tolerance)
 
 
+def no_ties(name: str, x: torch.Tensor, example: Example) -> None:
+    """Pass over examples with nodes that rounding alone may tell apart: on some CPUs a product's
+    row is rounded by where it stands."""
+    if name in SELECTIONS:
+        every_node = make(name, ratio=1.0)(x, example.edge_index, batch=example.batch)
+        assume(not (every_node.score.diff().abs() < 1e-9).any())
+
+
 @every
 @settings(max_examples=25)
 @given(example=graphs())
 def test_a_graph_does_not_depend_on_its_batch(name, example: Example):
     pool, x = make(name), example.features()
+    no_ties(name, x, example)
     out = pool(x, example.edge_index, batch=example.batch, batch_size=len(example.sizes))
     start = 0
     for b, size in enumerate(example.sizes):
@@ -59,9 +68,7 @@ def test_a_graph_does_not_depend_on_its_batch(name, example: Example):
 def test_permutation_equivariance(name, example: Example):
     """Renumbering the nodes renumbers the result, ties aside: those go to the lower index."""
     pool, x = make(name), example.features()
-    if name in SELECTIONS:
-        every_node = make(name, ratio=1.0)(x, example.edge_index, batch=example.batch)
-        assume(not (every_node.score.diff().abs() < 1e-9).any())
+    no_ties(name, x, example)
     renumber = torch.randperm(
         example.num_nodes, generator=torch.Generator().manual_seed(example.seed + 9)
     )

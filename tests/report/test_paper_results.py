@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lcpool.cli.app import app
 from lcpool.data.published import published
-from lcpool.report.cells import gather, select
+from lcpool.report.cells import CELL, gather, select
 from lcpool.sweep.results import Results
 
 FOLDER = Path(__file__).parents[2] / "results" / "paper"
@@ -56,6 +56,27 @@ def test_the_runs_are_all_of_the_papers(split: str):
     assert cells["as_paper"].all()
     assert cells["agrees"].count() == 191
     assert results.runs["commit"].ne("").all()
+
+
+def test_the_second_training_is_as_written():
+    folder, run = FOLDER.parent / "again", [*CELL, "run"]
+    first, again = (
+        Results.read(path).runs.set_index(run)["test_accuracy"].sort_index()
+        for path in (RUNS["fresh"], folder / "runs.csv")
+    )
+    assert first.index.equals(again.index)
+    same = (first == again).groupby("pool").sum()
+    off = (again - first).groupby(CELL).mean().abs().groupby("pool").agg(["mean", "max"])
+    text = (folder / "README.md").read_text("utf-8")
+    pools, *rows = (
+        [cell.strip() for cell in line.strip("|").split("|")][1:]
+        for line in text.splitlines()
+        if line.startswith(("| | ", "| runs of 240", "| a cell's", "| at most"))
+    )
+    assert sorted(pools) == sorted(same.index)
+    assert rows[0] == [str(same[pool]) for pool in pools]
+    for row, name in zip(rows[1:], off, strict=True):
+        assert row == [f"{off[name][pool]:.2f}" for pool in pools]
 
 
 def test_other_norms_are_as_written():

@@ -10,7 +10,7 @@ from lcpool.report import choosing
 from lcpool.report.api import Report
 from lcpool.report.comparison import OURS
 from lcpool.report.findings import findings
-from lcpool.report.shown import NONE, looks, named, shown, take
+from lcpool.report.shown import AGAIN, NONE, looks, named, shown, take
 from lcpool.report.words import signed
 
 if TYPE_CHECKING:
@@ -52,22 +52,23 @@ def _elsewhere(audit: Audit) -> list[str]:
     here, *others = (shown(report.paper) for report in _compared(audit).values())
     if not here or not others:
         return []
-    same = sum(pairs == here for pairs in others)
-    if not same:
-        return ["No other look at the runs, by another split or rule for the epoch, shows that."]
-    return [f"{same} of the {len(others)} other looks at the runs, below, show the same."]
+    counts = [f"{named([pair])} {sum(pair in pairs for pairs in others)}" for pair in here]
+    return [f"Of the {len(others)} other looks below, so many show it: {', '.join(counts)}."]
 
 
 def other_looks(audit: Audit) -> list[str]:
-    """Average ranks by all splits and rules."""
-    compared = {
-        f"{split}, by {rule}": report.paper for (split, rule), report in _compared(audit).items()
-    }
-    return [
+    """Average ranks by all splits and rules, and of what was trained again."""
+    compared = {look: report.paper for look, report in _compared(audit).items()}
+    said = (
         "Average ranks over the datasets, by split and by the rule that chooses the epoch, and "
-        "what Nemenyi's test shows by them:",
-        looks(compared),
-    ]
+        "what Nemenyi's test shows by them:"
+    )
+    if any(look == AGAIN for look, _ in compared):
+        said = (
+            f"{said.removesuffix(':')}. {AGAIN.capitalize()} is another training on the same fresh "
+            "splits ([how it differs](../results/again/README.md)):"
+        )
+    return [said, looks({f"{look}, by {rule}": c for (look, rule), c in compared.items()})]
 
 
 def _compared(audit: Audit) -> dict[tuple[str, str], Report]:

@@ -16,6 +16,7 @@ from lcpool.report.comparison import OURS, Comparison
 from lcpool.report.overview import overview
 from lcpool.report.readings import Readings
 from lcpool.report.reproduction import SPLITS
+from lcpool.report.shown import AGAIN
 from lcpool.sweep.results import Results
 from lcpool.train import RULES
 
@@ -25,8 +26,8 @@ class Audit:
     """What a folder of results says about the paper.
 
     Attributes:
-        reports: by split and rule; the first, of fresh splits by validation accuracy, is the one
-            that the document speaks of.
+        reports: by split, or ``AGAIN``, and rule; the first, of fresh splits by validation
+            accuracy, is the one that the document speaks of.
         everyone: the paper's poolings, LCPool* included, on fresh splits.
         costs: of an epoch, by dataset and pooling; None where they were not measured.
         structure: of graphs before and after pooling, by dataset and pooling; likewise.
@@ -49,11 +50,12 @@ class Audit:
         if not fresh.is_file():
             raise ValueError(f"{folder} is no folder of results: there is no {fresh}.")
         runs = {"fresh": Results.read(fresh)}
-        if shared.exists():
-            runs["shared"] = Results.read(shared)
+        for look, path in {"shared": shared, AGAIN: folder / chapters.RETRAINED}.items():
+            if path.exists():
+                runs[look] = Results.read(path)
         reports = {
-            (split, rule): Report.of(of_split, rule, split)
-            for split, of_split in runs.items()
+            (look, rule): Report.of(of_look, rule, "fresh" if look == AGAIN else look)
+            for look, of_look in runs.items()
             for rule in RULES
         }
         main = next(iter(reports.values()))

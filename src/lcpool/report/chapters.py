@@ -31,7 +31,7 @@ STYLE = Markdown()
 
 # What may be missing from a folder of results, and the commands that make it.
 COSTS, STRUCTURE, ABLATION = "costs.csv", "structure.csv", "ablation/runs.csv"
-READINGS = "readings/runs.csv"
+READINGS, RETRAINED = "readings/runs.csv", "again/runs.csv"
 COMMANDS = {
     COSTS: "python benchmarks/training.py --device cuda --workers \\\n"
     f"    --datasets {shlex.join(paper_datasets())} \\\n"
@@ -70,7 +70,7 @@ def claims(audit: Audit) -> list[str]:
     return [
         "## The claims",
         f"The verdict is that of {split} splits, with epochs chosen by validation {rule}; in the "
-        "last column stand the verdicts of the other protocols. The paper's own figures are looked "
+        "last column stand the verdicts of the other looks. The paper's own figures are looked "
         f"at in the same {count(len(audit.report.paper.groups), 'group')}, a group being a "
         "backbone with a convolution on a dataset. "
         "[What supports and what refutes a claim](report.md#the-claims). That something holds of "
@@ -121,7 +121,7 @@ def _agreement(audit: Audit) -> str:
     texts = []
     for (split, rule), report in audit.reports.items():
         agree, judged = report.agreeing
-        texts.append(f"{agree} of {judged} ({split} splits, epoch by validation {rule})")
+        texts.append(f"{agree} of {judged} ({split}, epoch by validation {rule})")
     where = "[Which do not, and where the runs come from](../results/paper/agreement.md)."
     said = f"Cells that agree with the paper's: {', '.join(texts)}. {where}"
     cells = audit.report.cells

@@ -57,7 +57,7 @@ class Readings:
             other_lead, other_rank = _standing(c, self.pool)
             texts.append(f"with `{option}` there {other_lead} and {other_rank}")
         return (
-            f"{self.pool} hardly learns in {listed(self.groups)} as the paper is read here "
+            f"{self.pool} fails in runs of {listed(self.groups)} as the paper is read here "
             f"([why]({WHY})): it is {lead} points from {BASE} over the datasets, its average rank "
             f"{rank}; {listed(texts)}."
         )

@@ -13,6 +13,8 @@ from lcpool.report.words import listed
 
 STYLE = Markdown()
 NONE = "none than another"
+# The look at runs that were trained another time on the fresh splits.
+AGAIN = "fresh again"
 # Two poolings, the more accurate first.
 Pairs = list[tuple[str, str]]
 

@@ -1,9 +1,12 @@
 """The grid of an experiment, its store, and the engines that work it off."""
 
-from lcpool.sweep.compare import compare
-from lcpool.sweep.grid import Cell, Dataset, Grid, Job, make_jobs
-from lcpool.sweep.results import Results
-from lcpool.sweep.store import Store, StoreError
+from lcpool.extras import needs_lab
+
+with needs_lab():
+    from lcpool.sweep.compare import compare
+    from lcpool.sweep.grid import Cell, Dataset, Grid, Job, make_jobs
+    from lcpool.sweep.results import Results
+    from lcpool.sweep.store import Store, StoreError
 
 __all__ = [
     "Cell",

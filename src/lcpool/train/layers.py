@@ -19,7 +19,7 @@ from torch_geometric.nn import Linear as PyGLinear
 from lcpool.nn.leaf import Bias, Projection, project
 from lcpool.train.bands import BandedBatchNorm, BandedLinear, Spread
 from lcpool.train.rows import Levels, Rows, Running
-from lcpool.train.runwise import RunwiseBatchNorm, RunwiseLinear
+from lcpool.train.runwise import RunwiseBatchNorm, RunwiseLinear, aligned
 
 
 class Stacked(nn.Module):
@@ -87,7 +87,7 @@ class StackedProjection(Stacked):
         """One value a row."""
         rows, p = self.rows, self.weight
         if not rows.banded:
-            parts = zip(torch.split(x, rows.counts), p, strict=True)
+            parts = zip(map(aligned, torch.split(x, rows.counts)), map(aligned, p), strict=True)
             return torch.cat([project(part, of_run, self.normalize) for part, of_run in parts])
         if self.normalize:
             p = p / p.norm(p=2, dim=-1, keepdim=True)

@@ -1,6 +1,8 @@
 """Layers of several runs on a CPU: run by run, the very functions that the plain layers call.
 
-Each writes its rows where they belong, so that nothing is copied together afterwards.
+Each writes its rows where they belong, so that nothing is copied together afterwards. Only what
+does not begin where a tensor of its own would is copied: on some CPUs the order in which a product
+is added up depends on that, and a run must not depend on what lies before it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,24 @@ from lcpool.train.rows import Rows, Running
 
 batch_norm = torch.ops.aten.native_batch_norm
 batch_norm_backward = torch.ops.aten.native_batch_norm_backward
+# Bytes: where torch lets a tensor begin.
+ALIGNED = 64
+
+
+def aligned(values: Tensor) -> Tensor:
+    """The same values, at an address where a tensor of its own could begin."""
+    return values.clone() if values.data_ptr() % ALIGNED else values
+
+
+def multiply(a: Tensor, b: Tensor, out: Tensor, plus: Tensor | None = None) -> None:
+    """``out`` = a b, or a b + ``plus``, with the bits that the same product has by itself."""
+    room = torch.empty_like(out) if out.data_ptr() % ALIGNED else out
+    if plus is None:
+        torch.mm(aligned(a), aligned(b), out=room)
+    else:
+        torch.addmm(plus, aligned(a), aligned(b), out=room)
+    if room is not out:
+        out.copy_(room)
 
 
 class RunwiseLinear(torch.autograd.Function):
@@ -27,10 +47,7 @@ class RunwiseLinear(torch.autograd.Function):
         ctx.rows = rows
         out = x.new_empty(x.size(0), weight.size(1))
         for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
-            if bias is None:
-                torch.mm(part, weight[r].t(), out=place)
-            else:
-                torch.addmm(bias[r], part, weight[r].t(), out=place)
+            multiply(part, weight[r].t(), place, None if bias is None else bias[r])
         return out
 
     @staticmethod
@@ -43,11 +60,11 @@ class RunwiseLinear(torch.autograd.Function):
         grad_bias = weight.new_empty(weight.shape[:2]) if ctx.needs_input_grad[2] else None
         places = None if grad_x is None else rows.parts(grad_x)
         for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
-            torch.mm(of_run.t(), part, out=grad_weight[r])
+            multiply(of_run.t(), part, grad_weight[r])
             if grad_bias is not None:
                 torch.sum(of_run, 0, out=grad_bias[r])
             if places is not None:
-                torch.mm(of_run, weight[r], out=places[r])
+                multiply(of_run, weight[r], places[r])
         return grad_x, grad_weight, grad_bias, None
 
 
