@@ -22,6 +22,14 @@ def test_public_names():
     assert lcpool.__version__ == version("lcpool")
 
 
+def test_rooms_need_no_import_of_their_own():
+    code = "import lcpool; print(lcpool.train.train.__name__, lcpool.report.Report.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["train", "Report"]
+    with pytest.raises(AttributeError, match="module 'lcpool' has no attribute 'kitchen'"):
+        lcpool.kitchen  # noqa: B018
+
+
 def test_typed():
     assert (Path(lcpool.__file__).parent / "py.typed").exists()
 

@@ -52,6 +52,8 @@ __all__ = [
     "compare",
 ]
 
+# What else can be asked for as ``lcpool.train`` without an import of its own.
+_PACKAGES = ("data", "models", "nn", "ops", "pool", "report", "sweep", "train")
 # Where names live that are not among the poolings.
 _ROOMS = {
     "nn": ("LCSMP", "ClusterAttention", "ConvScore", "ProjectionScore", "Score"),
@@ -62,6 +64,8 @@ _ROOMS = {
 
 def __getattr__(name: str) -> Any:
     """A public name when it is first asked for: the command line need not wait for torch."""
+    if name in _PACKAGES:
+        return import_module(f"lcpool.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'lcpool' has no attribute '{name}'")
     room = next((room for room, names in _ROOMS.items() if name in names), "pool")
@@ -71,4 +75,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Public names, also those not yet asked for."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -23,4 +23,4 @@ def needs_lab() -> Iterator[None]:
             f"lcpool's sweeps, reports and command line need '{package}': "
             "pip install 'lcpool[lab]'",
             name=missing.name,
-        ) from missing
+        ) from None

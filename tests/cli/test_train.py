@@ -233,7 +233,7 @@ def test_without_a_place_for_checkpoints_it_trains_and_says_so(
 @pytest.mark.skipif(sys.platform == "win32", reason="signals and terminals are not POSIX's")
 def test_ctrl_c_and_the_same_command_continues():
     """The second time with a terminal for stderr, whose live table must not get into the JSON."""
-    command = [sys.executable, "-m", "lcpool.cli", "train", *SMALL, "--epochs", "8", "--json"]
+    command = [sys.executable, "-m", "lcpool", "train", *SMALL, "--epochs", "8", "--json"]
     first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "epoch 1/8" in first.stderr.readline()
     time.sleep(0.05)  # Into the second epoch, which is finished first.

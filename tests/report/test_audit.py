@@ -74,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made = make_results(datasets=DATASETS, convs=("gcn",), runs=10, split=split)
         made.write(folder / "paper" / f"runs-{split}.csv")
         if split == "fresh":
-            made.write(folder / "again" / "runs.csv")
+            made.write(folder / "earlier" / "runs.csv")
             default = made.where(backbone="plain", pool="lcpool")
             ablation(4.0, default).write(folder / "ablation" / "runs.csv")
     costs().to_csv(folder / "costs.csv", index=False)

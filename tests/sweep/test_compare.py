@@ -36,3 +36,8 @@ def test_what_fails_is_missing_with_a_warning():
 def test_an_unknown_setting():
     with pytest.raises(ValueError, match="unknown setting 'epoch' of a grid: did you mean epochs"):
         lcpool.compare(GRAPHS, "nopool", epoch=3)
+
+
+def test_too_few_graphs_are_refused_before_anything_is_trained():
+    with pytest.raises(ValueError, match="mine has 5 graphs; a split needs 6"):
+        lcpool.compare({"mine": GRAPHS.to_graphs()[:5]}, "nopool", **SMALL)

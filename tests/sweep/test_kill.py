@@ -105,7 +105,7 @@ def claims(path):
 def bench(path, dataset):
     pools = ["--pools", "nopool,topkpool", "--runs", "2", "--hidden", "8", "--epochs", "8"]
     return subprocess.Popen(
-        [sys.executable, "-m", "lcpool.cli", "bench", "-d", dataset, *pools, "--device", "cpu",
+        [sys.executable, "-m", "lcpool", "bench", "-d", dataset, *pools, "--device", "cpu",
          "--workers", "2", "--store", path],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, text=True,
         stderr=subprocess.PIPE, start_new_session=True,

@@ -10,7 +10,7 @@ from lcpool.report import choosing
 from lcpool.report.api import Report
 from lcpool.report.comparison import OURS
 from lcpool.report.findings import findings
-from lcpool.report.shown import AGAIN, NONE, looks, named, shown, take
+from lcpool.report.shown import EARLIER, NONE, looks, named, shown, take
 from lcpool.report.words import signed
 
 if TYPE_CHECKING:
@@ -57,16 +57,18 @@ def _elsewhere(audit: Audit) -> list[str]:
 
 
 def other_looks(audit: Audit) -> list[str]:
-    """Average ranks by all splits and rules, and of what was trained again."""
+    """Average ranks by all splits and rules, and of what was trained before."""
     compared = {look: report.paper for look, report in _compared(audit).items()}
     said = (
-        "Average ranks over the datasets, by split and by the rule that chooses the epoch, and "
-        "what Nemenyi's test shows by them:"
+        "Average ranks over the datasets and what Nemenyi's test shows by them. A look is a split "
+        "and a rule that chooses the epoch. The test compares ranks: whether it tells two poolings "
+        "apart depends on those that come between them."
     )
-    if any(look == AGAIN for look, _ in compared):
-        said = (
-            f"{said.removesuffix(':')}. {AGAIN.capitalize()} is another training on the same fresh "
-            "splits ([how it differs](../results/again/README.md)):"
+    if any(look == EARLIER for look, _ in compared):
+        said += (
+            f" “{EARLIER.capitalize()}” is a training before this one, on the same fresh splits, "
+            "in which some poolings come out the same ([how it "
+            "differs](../results/earlier/README.md))."
         )
     return [said, looks({f"{look}, by {rule}": c for (look, rule), c in compared.items()})]
 

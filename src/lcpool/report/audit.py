@@ -16,7 +16,7 @@ from lcpool.report.comparison import OURS, Comparison
 from lcpool.report.overview import overview
 from lcpool.report.readings import Readings
 from lcpool.report.reproduction import SPLITS
-from lcpool.report.shown import AGAIN
+from lcpool.report.shown import EARLIER
 from lcpool.sweep.results import Results
 from lcpool.train import RULES
 
@@ -26,7 +26,7 @@ class Audit:
     """What a folder of results says about the paper.
 
     Attributes:
-        reports: by split, or ``AGAIN``, and rule; the first, of fresh splits by validation
+        reports: by split, or ``EARLIER``, and rule; the first, of fresh splits by validation
             accuracy, is the one that the document speaks of.
         everyone: the paper's poolings, LCPool* included, on fresh splits.
         costs: of an epoch, by dataset and pooling; None where they were not measured.
@@ -50,11 +50,11 @@ class Audit:
         if not fresh.is_file():
             raise ValueError(f"{folder} is no folder of results: there is no {fresh}.")
         runs = {"fresh": Results.read(fresh)}
-        for look, path in {"shared": shared, AGAIN: folder / chapters.RETRAINED}.items():
+        for look, path in {"shared": shared, EARLIER: folder / chapters.BEFORE}.items():
             if path.exists():
                 runs[look] = Results.read(path)
         reports = {
-            (look, rule): Report.of(of_look, rule, "fresh" if look == AGAIN else look)
+            (look, rule): Report.of(of_look, rule, "fresh" if look == EARLIER else look)
             for look, of_look in runs.items()
             for rule in RULES
         }

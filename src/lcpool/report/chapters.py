@@ -31,7 +31,7 @@ STYLE = Markdown()
 
 # What may be missing from a folder of results, and the commands that make it.
 COSTS, STRUCTURE, ABLATION = "costs.csv", "structure.csv", "ablation/runs.csv"
-READINGS, RETRAINED = "readings/runs.csv", "again/runs.csv"
+READINGS, BEFORE = "readings/runs.csv", "earlier/runs.csv"
 COMMANDS = {
     COSTS: "python benchmarks/training.py --device cuda --workers \\\n"
     f"    --datasets {shlex.join(paper_datasets())} \\\n"

@@ -13,8 +13,8 @@ from lcpool.report.words import listed
 
 STYLE = Markdown()
 NONE = "none than another"
-# The look at runs that were trained another time on the fresh splits.
-AGAIN = "fresh again"
+# The look at runs that were trained on the fresh splits another time, before.
+EARLIER = "earlier"
 # Two poolings, the more accurate first.
 Pairs = list[tuple[str, str]]
 
@@ -68,7 +68,7 @@ def take(c: Comparison, seconds: Mapping[str, float]) -> list[str]:
     if able:
         said.append(
             f"Where graphs must get smaller, take {_choice(able, seconds)}: shown to be more "
-            "accurate than some pooling, and less accurate than no other."
+            "accurate than another pooling, and not to be less accurate than any."
         )
     return said
 

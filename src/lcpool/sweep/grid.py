@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 from torch_geometric.data import Data
 
 from lcpool.data import GraphSet, load_dataset
+from lcpool.data.splits import MIN_GRAPHS
 from lcpool.data.table import paper_datasets
 from lcpool.models import Architecture, PoolingOptions
 from lcpool.models.backbone import BACKBONES, CONVS
@@ -56,6 +57,8 @@ class Dataset:
         graphs = load_dataset(source, root=root)
         if name is not None:
             graphs = replace(graphs, name=name)
+        if len(graphs) < MIN_GRAPHS:
+            raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
         if graphs.num_classes < 2:
             found = f"{graphs.num_classes} classes" if graphs.num_classes else "no labels (y)"
             raise ValueError(f"{graphs.name} has {found}; training needs two classes.")

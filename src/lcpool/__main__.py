@@ -1,4 +1,4 @@
-"""``python -m lcpool.cli``."""
+"""``python -m lcpool``."""
 
 from lcpool.cli import main
 
