@@ -37,7 +37,7 @@ BEST = (
             5.0,
             "Where accuracy is all that counts, take lcpool, shown to be more accurate than "
             "nopool. Where graphs must get smaller, take lcpool: shown to be more accurate than "
-            "some pooling, and less accurate than no other.",
+            "another pooling, and not to be less accurate than any.",
         ),
         (-5.0, BEST),
         (0.0, BEST),
