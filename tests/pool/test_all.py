@@ -289,7 +289,7 @@ def bad_calls():
     yield "shape", ValueError, r"shape \[2, num_edges\]", (x, PATH.t())
     yield "sparse", TypeError, "to_edge_index", (x, torch.eye(4).to_sparse())
     yield "list", TypeError, "not list", (x, PATH.tolist())
-    yield "int features", TypeError, "floating-point", (x.long(), PATH)
+    yield "int features", TypeError, r"not torch.int64\. Pass x.float\(\)", (x.long(), PATH)
     yield "3-d features", ValueError, r"'x' must have shape", (x.view(4, 2, 4), PATH)
     yield "batch length", ValueError, r"'batch' must have shape \[4\]", (
         x, PATH, None, torch.zeros(3, dtype=torch.long))  # fmt: skip

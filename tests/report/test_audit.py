@@ -112,6 +112,9 @@ def test_the_answer_comes_first(text: str):
     for word in ("In short", "Accuracy", "On single datasets", "Cost", "Connectivity"):
         assert f"- **{word}.** " in first
     assert "Only 48 of the paper's 192 cells have runs." in first
+    looks = [row[0] for row in table(first)]
+    assert looks[::2] == [f"{look}, by accuracy" for look in ("fresh", "shared", "earlier")]
+    assert "“Earlier” is a training before this one" in first
     assert "![The poolings at a glance](picture.svg)" in first
 
 

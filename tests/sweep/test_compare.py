@@ -2,7 +2,9 @@ import pytest
 from sweep.sweeping import GRAPHS
 
 import lcpool
+from lcpool.sweep.engine import EngineError
 from lcpool.sweep.results import COLUMNS
+from lcpool.sweep.run import Sweep
 
 SMALL = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu"}
 
@@ -41,3 +43,17 @@ def test_an_unknown_setting():
 def test_too_few_graphs_are_refused_before_anything_is_trained():
     with pytest.raises(ValueError, match="mine has 5 graphs; a split needs 6"):
         lcpool.compare({"mine": GRAPHS.to_graphs()[:5]}, "nopool", **SMALL)
+
+
+def test_a_class_in_place_of_its_name():
+    with pytest.raises(ValueError, match="A class is named by where it is, 'module:Class'"):
+        lcpool.compare(GRAPHS, [lcpool.LCPooling], **SMALL)
+
+
+def test_a_script_that_is_not_safe_to_import_is_told_so(monkeypatch):
+    def fall(sweep: Sweep) -> None:
+        raise EngineError("no worker can be started: status 1")
+
+    monkeypatch.setattr(Sweep, "run", fall)
+    with pytest.raises(EngineError, match=r"status 1\. A script .* if __name__ == '__main__'"):
+        lcpool.compare(GRAPHS, "nopool", workers=2, **SMALL)

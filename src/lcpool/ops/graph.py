@@ -178,7 +178,11 @@ def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
         kind = type(x).__name__
         if isinstance(x, Tensor):
             kind = str(x.dtype) if x.layout == torch.strided else f"{x.layout} of {x.dtype}"
-        raise TypeError(f"'{name}' must be a dense tensor of floating-point features, not {kind}.")
+        numbers = isinstance(x, Tensor) and x.layout == torch.strided and not x.is_complex()
+        hint = f" Pass {name}.float()." if numbers else ""
+        raise TypeError(
+            f"'{name}' must be a dense tensor of floating-point features, not {kind}.{hint}"
+        )
     num_nodes = None
     if like is not None:
         check_device(name, x, like)

@@ -50,7 +50,7 @@ class Audit:
         if not fresh.is_file():
             raise ValueError(f"{folder} is no folder of results: there is no {fresh}.")
         runs = {"fresh": Results.read(fresh)}
-        for look, path in {"shared": shared, EARLIER: folder / chapters.BEFORE}.items():
+        for look, path in {"shared": shared, EARLIER: folder / chapters.EARLIER_RUNS}.items():
             if path.exists():
                 runs[look] = Results.read(path)
         reports = {

@@ -19,6 +19,7 @@ from lcpool.report.claims import Claim
 from lcpool.report.comparison import OURS, VARIANT, Comparison
 from lcpool.report.oddities import oddities, ranking
 from lcpool.report.pairs import pairs_over_splits
+from lcpool.report.shown import EARLIER
 from lcpool.report.statistics import ALPHA, smallest_signed_rank
 from lcpool.report.styles import Markdown
 from lcpool.report.theory import theory
@@ -31,7 +32,7 @@ STYLE = Markdown()
 
 # What may be missing from a folder of results, and the commands that make it.
 COSTS, STRUCTURE, ABLATION = "costs.csv", "structure.csv", "ablation/runs.csv"
-READINGS, BEFORE = "readings/runs.csv", "earlier/runs.csv"
+READINGS, EARLIER_RUNS = "readings/runs.csv", "earlier/runs.csv"
 COMMANDS = {
     COSTS: "python benchmarks/training.py --device cuda --workers \\\n"
     f"    --datasets {shlex.join(paper_datasets())} \\\n"
@@ -122,8 +123,10 @@ def _agreement(audit: Audit) -> str:
     for (split, rule), report in audit.reports.items():
         agree, judged = report.agreeing
         texts.append(f"{agree} of {judged} ({split}, epoch by validation {rule})")
-    where = "[Which do not, and where the runs come from](../results/paper/agreement.md)."
-    said = f"Cells that agree with the paper's: {', '.join(texts)}. {where}"
+    where = "[Which do not, and where the runs come from](../results/paper/agreement.md)"
+    if any(look == EARLIER for look, _ in audit.reports):
+        where += f" ([those of the {EARLIER} training](../results/earlier/README.md))"
+    said = f"Cells that agree with the paper's: {', '.join(texts)}. {where}."
     cells = audit.report.cells
     for cell in cells[cells["as_paper"] & cells["paper_mean"].isna()].to_dict("records"):
         names = " ".join(cell[name] for name in CELL)
@@ -186,7 +189,7 @@ def wins(audit: Audit) -> list[str]:
         f"corrected by Holm for all of them, has p < {ALPHA:g}. {often} Over datasets: p of "
         f"Wilcoxon's test, corrected by Holm, which cannot be below {least:.3f} here.",
         table,
-        *([] if audit.readings is None else [audit.readings.said()]),
+        *([] if audit.readings is None else [f"{audit.readings.fails()}."]),
         "On each dataset, by the mean over the backbones, corrected for all pairs of poolings:",
         choosing.contenders(c),
     ]

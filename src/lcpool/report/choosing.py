@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,6 +175,17 @@ def contenders(c: Comparison) -> str:
     return STYLE.grid(header, rows)
 
 
+def fastest(pools: Iterable[str], seconds: Mapping[str, float]) -> str | None:
+    """Who takes the least time; None where that is not known of all.
+
+    >>> fastest(["a", "b"], {"a": 2.0, "b": 1.0}), fastest(["a", "c"], {"a": 2.0})
+    ('b', None)
+    """
+    pools = list(pools)
+    known = all(pool in seconds for pool in pools)
+    return min(pools, key=lambda pool: seconds[pool]) if pools and known else None
+
+
 def advice(c: Comparison, seconds: Mapping[str, float]) -> str:
     """Who is highest, or cannot be told from it, on the most datasets; who of them is fastest."""
     found = tops(c)
@@ -193,9 +204,8 @@ def advice(c: Comparison, seconds: Mapping[str, float]) -> str:
         said += "every dataset."
     else:
         said += f"{most} of {len(lower)} datasets, and no pooling on more."
-    known = [pool for pool in best if pool in seconds]
-    if len(known) > 1:
-        said += f" Of these {min(known, key=lambda pool: seconds[pool])} takes the least time."
+    if len(best) > 1 and (quick := fastest(best, seconds)):
+        said += f" Of these {quick} takes the least time."
     below = [
         f"{listed(top.lower)} on {dataset} (below {top.highest})"
         for dataset, top in found.items()

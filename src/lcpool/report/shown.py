@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from lcpool.report.choosing import BASE
+from lcpool.report.choosing import BASE, fastest
 from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import ALPHA, nemenyi
 from lcpool.report.styles import Markdown
@@ -59,9 +59,10 @@ def take(c: Comparison, seconds: Mapping[str, float]) -> list[str]:
             f"accurate than {BASE}."
         )
     elif BASE in c.pools:
+        cheap = ", and it takes the least time" if fastest(seconds, seconds) == BASE else ""
         said.append(
             f"Where accuracy is all that counts, take none ({BASE}): no pooling is shown to beat "
-            f"that{_cheapest(BASE, seconds)}."
+            f"that{cheap}."
         )
     lesser = {worse for _, worse in pairs}
     able = [p for p in dict.fromkeys(one for one, _ in pairs) if p not in {*lesser, BASE}]
@@ -74,16 +75,8 @@ def take(c: Comparison, seconds: Mapping[str, float]) -> list[str]:
 
 
 def _choice(pools: list[str], seconds: Mapping[str, float]) -> str:
-    known = [pool for pool in pools if pool in seconds]
-    if len(pools) < 2 or len(known) < len(pools):
-        return " or ".join(pools)
-    fastest = min(known, key=lambda pool: seconds[pool])
-    return f"{' or '.join(pools)} (of these {fastest} takes the least time)"
-
-
-def _cheapest(pool: str, seconds: Mapping[str, float]) -> str:
-    least = min(seconds, key=lambda name: seconds[name], default=None)
-    return ", and it takes the least time" if least == pool else ""
+    quick = fastest(pools, seconds) if len(pools) > 1 else None
+    return " or ".join(pools) + (f" (of these {quick} takes the least time)" if quick else "")
 
 
 def looks(compared: Mapping[str, Comparison]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lcpool.models.pooling import POOLINGS
-from lcpool.sweep.engine import Engine, InlineEngine
+from lcpool.sweep.engine import Engine, EngineError, InlineEngine
 from lcpool.sweep.events import in_short
 from lcpool.sweep.folder import work_folder
 from lcpool.sweep.grid import Dataset, Grid, Source, make_jobs
@@ -23,6 +23,10 @@ from lcpool.train.api import pick_device
 
 if TYPE_CHECKING:
     import pandas as pd
+
+GUARD = (
+    "A script with workers= must be safe to import: put the call under if __name__ == '__main__'."
+)
 
 
 def compare(
@@ -77,7 +81,10 @@ def compare(
     with _store(store) as opened:
         opened.add(jobs)
         engine = _engine(place, workers, opened, len(jobs))
-        outcome = Sweep(jobs, opened, engine, _Silent()).run()
+        try:
+            outcome = Sweep(jobs, opened, engine, _Silent()).run()
+        except EngineError as error:
+            raise EngineError(f"{error}. {GUARD}") from None
         _report(outcome)
         found = Results.of(opened).runs
     wanted = {

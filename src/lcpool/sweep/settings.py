@@ -36,9 +36,11 @@ def checked(name: str, value: Any, kind: Any, example: Any) -> Any:
         if not _fits(item, kinds):
             right = next(words for known, words in KINDS.items() if known in kinds)
             shown = json.dumps(example[:2] if several else example)
+            named = " A class is named by where it is, 'module:Class'."
             raise ValueError(
                 f"'{name}' must be {right}{' or a list of such' if several else ''}, "
                 f"not {item!r}: write {name} = {shown}, for example."
+                f"{named if isinstance(item, type) else ''}"
             )
     return values if several else value
 
