@@ -39,7 +39,7 @@ class Case:
         )
         self.weight = weight.requires_grad_()
         self.S = Assignment(
-            node, cluster, value.requires_grad_(), self.num_nodes, self.num_clusters
+            node, self.num_nodes, cluster, self.num_clusters, value.requires_grad_()
         )
         self.counts = [torch.tensor(c) for c in (sizes, kept)]
         self.plan = self.plan_on("cpu")
@@ -53,10 +53,10 @@ class Case:
         other, S = copy(self), self.S
         other.edge_index, other.batch = self.edge_index.to(device), self.batch.to(device)
         other.weight, value = (
-            x.detach().to(device, copy=True).requires_grad_() for x in (self.weight, S.value)
+            x.detach().to(device, copy=True).requires_grad_() for x in (self.weight, S.weight)
         )
-        node, cluster = S.node.to(device), S.cluster.to(device)
-        other.S = Assignment(node, cluster, value, self.num_nodes, self.num_clusters)
+        node, cluster = S.node_index.to(device), S.cluster_index.to(device)
+        other.S = Assignment(node, self.num_nodes, cluster, self.num_clusters, value)
         other.plan = self.plan_on(device)
         return other
 
@@ -76,14 +76,20 @@ class Case:
     def operands(self):
         """What the operator takes, before its options."""
         graphs = [self.batch, self.plan.sizes.counts, self.plan.kept.counts, self.plan.kept.ptr]
-        entries = (self.edge_index, self.S.node, self.S.cluster, self.weight, self.S.value)
+        entries = (
+            self.edge_index,
+            self.S.node_index,
+            self.S.cluster_index,
+            self.weight,
+            self.S.weight,
+        )
         return *entries, graphs, self.num_nodes, self.num_clusters
 
     def product(self, self_loops=True):
         """The literal formula: where A' has entries, and them."""
         S, A = self.S.to_dense(), torch.zeros(self.num_nodes, self.num_nodes, dtype=torch.float64)
         A = A.index_put(tuple(self.edge_index), self.weight.double(), accumulate=True)
-        ones = Assignment(self.S.node, self.S.cluster, None, *S.shape).to_dense().double()
+        ones = self.S.with_weight(torch.ones_like(self.S.weight)).to_dense().double()
         pattern = ones.T @ dense(self.edge_index, self.num_nodes) @ ones
         if not self_loops:
             pattern.fill_diagonal_(0)
@@ -93,4 +99,4 @@ class Case:
     def gradients(self, values):
         # A gradient that is not the same everywhere.
         grad = torch.arange(values.numel(), dtype=values.dtype, device=values.device).cos()
-        return torch.autograd.grad(values, (self.weight, self.S.value), grad)
+        return torch.autograd.grad(values, (self.weight, self.S.weight), grad)

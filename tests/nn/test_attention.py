@@ -14,8 +14,8 @@ EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 2]])
 def test_weights_of_one_column(conv):
     attention = ClusterAttention(4, conv(4, 4))
     x, weight = torch.randn(3, 4), torch.rand(4)
-    expected = attention(x, EDGES, weight).value
-    torch.testing.assert_close(attention(x, EDGES, weight.view(-1, 1)).value, expected)
+    expected = attention(x, EDGES, weight).weight
+    torch.testing.assert_close(attention(x, EDGES, weight.view(-1, 1)).weight, expected)
 
 
 class Fewer(nn.Module):

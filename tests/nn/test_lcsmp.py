@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import relu
 
 from lcpool import LCSMP
-from lcpool.ops.edges import Edges
+from lcpool.ops.graph import Graph
 
 
 def literal(score: LCSMP, x, edge_index):
@@ -29,7 +29,7 @@ def test_equals_a_literal_loop_over_edges(example: Example):
     score = LCSMP(8, 5).double()
     x = example.features()
     values = literal(score, x, example.edge_index)
-    torch.testing.assert_close(score.rank(x, Edges(example.edge_index, example.num_nodes)), values)
+    torch.testing.assert_close(score.rank(x, Graph.of(x, example.edge_index)), values)
     h = score(x, example.edge_index, example.batch, len(example.sizes))
     start = 0
     for size in example.sizes:
@@ -43,7 +43,7 @@ def test_gradients():
     score = LCSMP(3, 4).double()
     edge_index = torch.tensor([[0, 1, 1, 2, 3, 3], [1, 0, 2, 1, 0, 3]])
     x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: score.rank(x, Edges(edge_index, 4)), (x,))
+    assert torch.autograd.gradcheck(lambda x: score.rank(x, Graph.of(x, edge_index)), (x,))
 
 
 def test_distinguishes_clusters_whose_differences_cancel():
@@ -55,7 +55,7 @@ def test_distinguishes_clusters_whose_differences_cancel():
     laplacian = torch.zeros_like(x).index_add(0, edge_index[1], x[edge_index[1]] - x[edge_index[0]])
     assert torch.equal(laplacian[0], laplacian[2])
     torch.manual_seed(0)
-    rank = LCSMP(2, 8).rank(x, Edges(edge_index, 6))
+    rank = LCSMP(2, 8).rank(x, Graph.of(x, edge_index))
     assert (rank[0] - rank[2]).abs() > 1e-3
 
 
@@ -65,7 +65,8 @@ def test_nothing_of_the_width_of_edges_goes_through_a_linear_layer():
     score = LCSMP(4)
     for lin in (score.lin_d, score.lin_fd, score.lin_x, score.lin_s):
         lin.register_forward_hook(lambda _, inputs, out: rows.append(inputs[0].size(0)))
-    score.rank(torch.randn(3, 4), Edges(torch.randint(0, 3, (2, 50)), 3))
+    x = torch.randn(3, 4)
+    score.rank(x, Graph.of(x, torch.randint(0, 3, (2, 50))))
     assert rows == [3, 3, 3, 3]
 
 
@@ -80,12 +81,11 @@ def watched(score: LCSMP) -> LCSMP:
 @given(example=graphs(), width=st.sampled_from([1, 5, 130]))
 def test_the_operator_equals_the_composition_of_layers(example: Example, width, backend):
     torch.manual_seed(example.seed)
-    edges = Edges(example.edge_index, example.num_nodes)
     one = LCSMP(8, width).double()
     grads = []
     for score in (one, watched(one)):
         x = example.features().requires_grad_()
-        s = score.rank(x, edges)
+        s = score.rank(x, Graph.of(x, example.edge_index))
         found = torch.autograd.grad(s, [x, *score.parameters()], torch.arange(s.numel()) - 1.0)
         grads.append((s, *found))
     torch.testing.assert_close(*grads)
@@ -94,11 +94,12 @@ def test_the_operator_equals_the_composition_of_layers(example: Example, width, 
 def test_the_gradients_gradient():
     torch.manual_seed(0)
     one = LCSMP(3, 4).double()
-    edges = Edges(torch.tensor([[0, 1, 1, 2, 3, 3], [1, 0, 2, 1, 0, 3]]), 4)
+    edge_index = torch.tensor([[0, 1, 1, 2, 3, 3], [1, 0, 2, 1, 0, 3]])
     found = []
     for score in (one, watched(one)):
         x = torch.randn(4, 3, dtype=torch.float64, generator=torch.manual_seed(1)).requires_grad_()
-        (grad,) = torch.autograd.grad(score.rank(x, edges).pow(2).sum(), x, create_graph=True)
+        rank = score.rank(x, Graph.of(x, edge_index))
+        (grad,) = torch.autograd.grad(rank.pow(2).sum(), x, create_graph=True)
         found.append(torch.autograd.grad(grad.pow(2).sum(), [x, *score.parameters()]))
     torch.testing.assert_close(*found)
 
@@ -124,7 +125,7 @@ def test_low_precision_sums_do_not_stall():
     x[0] = 1
     seen = []
     score.lin_fd.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    score.rank(x, Edges(edge_index, 1001))
+    score.rank(x, Graph.of(x, edge_index))
     assert seen[0][0].item() == 1000
     flat = LCSMP(1).bfloat16()(torch.zeros_like(x), edge_index[:, :0])
     torch.testing.assert_close(flat.double().sum(), torch.tensor(1.0).double(), rtol=0.01, atol=0)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("backend")
 
 
 def by_steps(score, x, graph, plan):
-    rank = score.rank(x, graph.edges)
+    rank = score.rank(x, graph)
     perm, batch = topk(rank, graph, plan)
     return *gate(x, score.gate(rank, graph), perm), perm, batch
 
@@ -34,7 +34,7 @@ def problem(example: Example, dtype=torch.float64, channels=8):
 def test_as_step_by_step(example: Example):
     """Values and all gradients; of a graph without nodes, too."""
     score, x, graph, plan = problem(example)
-    X, h, kept, ok = score.choose(x, graph, plan)
+    X, h, kept, ok = choose(x, graph, plan, score.plain_parameters())
     expected = by_steps(score, x, graph, plan)
     assert ok == 1
     assert torch.equal(kept.perm, expected[2])
@@ -58,7 +58,7 @@ def parts(score, x, graph, plan):
     def call(x, *parameters):
         return choose(x, graph, plan, list(parameters))[:2]
 
-    return call, (x, *score._plain_parameters())
+    return call, (x, *score.plain_parameters())
 
 
 def test_gradients_and_their_gradients():
@@ -71,8 +71,9 @@ def test_gradients_and_their_gradients():
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
 def test_scores_that_are_no_numbers_are_told(wrong):
     score, x, graph, plan = problem(SMALL)
-    assert score.choose(x, graph, plan)[-1] == 1
-    assert score.choose(x.detach().index_fill(0, torch.tensor(4), wrong), graph, plan)[-1] == 0
+    assert choose(x, graph, plan, score.plain_parameters())[-1] == 1
+    x = x.detach().index_fill(0, torch.tensor(4), wrong)
+    assert choose(x, graph, plan, score.plain_parameters())[-1] == 0
 
 
 def test_the_largest_score_is_near_the_limit():
@@ -80,12 +81,15 @@ def test_the_largest_score_is_near_the_limit():
     score, x, graph, plan = problem(SMALL, torch.float32)
     with torch.no_grad():
         score.lin_s.bias.fill_(1e30)
-    assert score.choose(x, graph, plan)[1].isfinite().all()
+    assert choose(x, graph, plan, score.plain_parameters())[1].isfinite().all()
 
 
 def test_wider_than_a_block_of_channels():
     score, x, graph, plan = problem(SMALL, torch.float32, channels=150)
-    found, expected = score.choose(x, graph, plan), by_steps(score, x, graph, plan)
+    found, expected = (
+        choose(x, graph, plan, score.plain_parameters()),
+        by_steps(score, x, graph, plan),
+    )
     torch.testing.assert_close(found[:2], expected[:2], rtol=1e-4, atol=1e-5)
     assert torch.equal(found[2].perm, expected[2])
 
@@ -93,7 +97,7 @@ def test_wider_than_a_block_of_channels():
 def test_gradients_that_are_not_contiguous():
     """As those of a sum: one number, expanded."""
     score, x, graph, plan = problem(SMALL)
-    X, h, *_ = score.choose(x, graph, plan)
+    X, h, *_ = choose(x, graph, plan, score.plain_parameters())
     expected = by_steps(score, x, graph, plan)
     for ours, theirs in zip((X, h), expected[:2], strict=True):
         found = [torch.autograd.grad(out.sum(), x, retain_graph=True) for out in (ours, theirs)]
@@ -107,37 +111,10 @@ def test_gradients_that_are_not_contiguous():
 
 def test_what_comes_out_may_be_changed_in_place():
     score, x, graph, plan = problem(SMALL)
-    X, h, *_ = score.choose(x, graph, plan)
+    X, h, *_ = choose(x, graph, plan, score.plain_parameters())
     expected = by_steps(score, x, graph, plan)
     found = [
         torch.autograd.grad([out[0].sum(), out[1].sum()], x)
         for out in ((X.relu_(), h.mul_(2)), (expected[0].relu(), expected[1] * 2))
     ]
     torch.testing.assert_close(*found)
-
-
-class Own(LCSMP):
-    def gate(self, rank, graph):
-        return super().gate(rank, graph).sqrt()
-
-
-class OwnValues(LCSMP):
-    def values(self, x, edges):
-        return -super().values(x, edges)
-
-
-class OwnRank(LCSMP):
-    def rank(self, x, edges):
-        return -super().rank(x, edges)
-
-
-@pytest.mark.parametrize("make", [Own, OwnValues, OwnRank, lambda c: LCSMP(c, rescale=True)])
-def test_other_scores_go_step_by_step(make):
-    _, x, graph, plan = problem(SMALL)
-    assert make(8).double().choose(x, graph, plan) is None
-
-
-def test_hooks_are_not_passed_by():
-    score, x, graph, plan = problem(SMALL)
-    score.lin_x.register_forward_hook(lambda *_: None)
-    assert score.choose(x, graph, plan) is None

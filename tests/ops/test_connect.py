@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 from lcpool import Assignment, LCPooling, assignment_connect, cluster_connect
 from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import connect, product
-from lcpool.ops.assignment import clusters, selection
+from lcpool.ops.assignment import clusters
 from lcpool.ops.checks import Checks
 from lcpool.ops.edges import Edges
 from lcpool.ops.sizes import Sizes
@@ -33,7 +33,7 @@ def random_assignment(example: Example, generator_offset: int = 0) -> Assignment
     cluster = torch.cat([example.edge_index[1], loops])
     generator = torch.Generator().manual_seed(example.seed + generator_offset)
     value = torch.rand(node.numel(), generator=generator, dtype=torch.float64) + 0.1
-    return Assignment(node, cluster, value, example.num_nodes, example.num_nodes)
+    return Assignment(node, example.num_nodes, cluster, example.num_nodes, value)
 
 
 @pytest.mark.usefixtures("backend")
@@ -133,8 +133,7 @@ def test_proposition_2(example: Example):
 def test_proposition_2_needs_s_without_signs():
     """Two contributors of opposite sign cancel: the entry is there, and zero."""
     edge_index = torch.tensor([[0, 1], [2, 2]])
-    S = Assignment(torch.tensor([0, 1, 2]), torch.tensor([0, 0, 1]), torch.tensor([1.0, -1.0, 1.0]),
-                   3, 2)  # fmt: skip
+    S = Assignment.of_labels(torch.tensor([0, 0, 1])).with_weight(torch.tensor([1.0, -1.0, 1.0]))
     edges, weight = assignment_connect(edge_index, S)
     assert edges.tolist() == [[0], [1]]
     assert weight.tolist() == [0.0]
@@ -144,7 +143,7 @@ def test_proposition_2_needs_s_without_signs():
 def test_proposition_3(example: Example):
     """With f = I, S'ᵀAS' is A(î, î)."""
     perm, weight = example.perm(), example.weights()
-    S = selection(perm, example.num_nodes)
+    S = Assignment.of_nodes(perm, example.num_nodes)
     A = dense(example.edge_index, example.num_nodes, weight)[perm][:, perm]
     edges, values = assignment_connect(example.edge_index, S, weight)
     torch.testing.assert_close(dense(edges, perm.numel(), values), A)
@@ -156,13 +155,13 @@ def test_proposition_3(example: Example):
 @given(graphs(multi=False))
 def test_gradients_reach_the_assignment_and_the_edge_weights(example: Example):
     S = random_assignment(example).columns(example.perm())
-    assume(S.node.numel() and example.edge_index.size(1))
+    assume(S.node_index.numel() and example.edge_index.size(1))
 
     def weights(value, edge_weight):
-        S_ = Assignment(S.node, S.cluster, value, S.num_nodes, S.num_clusters)
+        S_ = S.with_weight(value)
         return assignment_connect(example.edge_index, S_, edge_weight)[1]
 
-    value, edge_weight = S.value.requires_grad_(), example.weights().requires_grad_()
+    value, edge_weight = S.weight.requires_grad_(), example.weights().requires_grad_()
     assert torch.autograd.gradcheck(weights, (value, edge_weight))
     assert torch.autograd.gradgradcheck(weights, (value, edge_weight))
 
@@ -215,10 +214,10 @@ def test_nothing_is_stored_for_a_graph_that_is_refused(backend, monkeypatch):
 
 
 def test_edge_weights_and_assignments_are_checked():
-    S = Assignment(torch.tensor([0, 3]), torch.tensor([0, 0]), None, 3, 1)
+    S = Assignment(torch.tensor([0, 3]), 3, torch.tensor([0, 0]), 1)
     with pytest.raises(ValueError, match=r"assignment\.node"):
         assignment_connect(torch.tensor([[0], [1]]), S)
-    S = Assignment(torch.tensor([0, 1]), torch.tensor([0, 0]), None, 3, 1)
+    S = Assignment(torch.tensor([0, 1]), 3, torch.tensor([0, 0]), 1)
     with pytest.raises(ValueError, match="for each of the 1 edges"):
         assignment_connect(torch.tensor([[0], [1]]), S, torch.ones(2))
 
@@ -270,9 +269,9 @@ def test_more_than_kernels_can_number():
         with pytest.raises(ValueError, match=f"'num_nodes' counts {count:,}"):
             cluster_connect(some, node, count)
         with pytest.raises(ValueError, match=f"'num_clusters' counts {count:,}"):
-            Assignment(node, node, None, 5, count)
+            Assignment(node, 5, node, count)
     with pytest.raises(ValueError, match="'edge_index' counts 2,147,483,648"):
-        assignment_connect(many, Assignment(node, node, None, 5, 1))
+        assignment_connect(many, Assignment(node, 5, node, 1))
     for layer in (LCPooling(4), FastGCNConv(4, 4)):
         with pytest.raises(ValueError, match="'edge_index' counts 2,147,483,648"):
             layer(torch.zeros(5, 4), many)

@@ -1,7 +1,6 @@
 """S'ᵀAS' with weights and gradients, by every kernel there is."""
 
 import importlib.util
-from dataclasses import replace
 
 import pytest
 import torch
@@ -61,7 +60,13 @@ def test_nodes_need_not_stand_by_graph():
     order = torch.randperm(case.num_nodes, generator=case.generator)
     there = torch.empty_like(order).index_copy(0, order, torch.arange(case.num_nodes))
     case.edge_index, case.batch = there[case.edge_index], case.batch[order]
-    case.S = replace(case.S, node=there[case.S.node])
+    case.S = Assignment(
+        there[case.S.node_index],
+        case.num_nodes,
+        case.S.cluster_index,
+        case.num_clusters,
+        case.S.weight,
+    )
     edges, weight = case.connect()
     assert torch.equal(edges, expected_edges)
     torch.testing.assert_close(weight, expected)
@@ -81,9 +86,9 @@ def test_what_leads_out_of_its_graph_counts_too(what, graph):
         case.weight = torch.cat([case.weight.detach(), torch.ones(1).double()]).requires_grad_()
     else:
         S = case.S
-        node, cluster = torch.cat([torch.stack([S.node, S.cluster]), stray], dim=1)
-        value = torch.cat([S.value.detach(), torch.ones(1).double()]).requires_grad_()
-        case.S = replace(S, node=node, cluster=cluster, value=value)
+        node, cluster = torch.cat([torch.stack([S.node_index, S.cluster_index]), stray], dim=1)
+        value = torch.cat([S.weight.detach(), torch.ones(1).double()]).requires_grad_()
+        case.S = Assignment(node, S.num_nodes, cluster, S.num_clusters, value)
     edges, weight = case.connect()
     expected_edges, expected = case.product()
     assert torch.equal(edges, expected_edges)
@@ -112,10 +117,10 @@ def test_gradients_and_theirs(with_graphs):
     case = Case((4, 0, 3), (2, 0, 1))
 
     def weights(weight, value):
-        case.weight, case.S = weight, replace(case.S, value=value)
+        case.weight, case.S = weight, case.S.with_weight(value)
         return case.connect(self_loops=False, with_graphs=with_graphs)[1]
 
-    inputs = (case.weight, case.S.value)
+    inputs = (case.weight, case.S.weight)
     assert torch.autograd.gradcheck(weights, inputs, fast_mode=True)
     assert torch.autograd.gradgradcheck(weights, inputs, fast_mode=True)
 
@@ -135,7 +140,7 @@ def test_the_operators_keep_their_promises():
 @pytest.mark.usefixtures("backend")
 def test_gradients_of_one_input_alone():
     case = Case((9, 4), (4, 2))
-    for wanted, other in ((case.weight, case.S.value), (case.S.value, case.weight)):
+    for wanted, other in ((case.weight, case.S.weight), (case.S.weight, case.weight)):
         other.requires_grad_(False)
         case.connect()[1].sum().backward()
         assert wanted.grad is not None
@@ -159,7 +164,7 @@ def test_the_same_bits_each_time():
 def test_types(dtype):
     """Sums of 16-bit numbers are made in 32 bits; the result has the wider type of both."""
     case, exact = Case((30, 20), (8, 6), dtype=dtype), Case((30, 20), (8, 6), dtype=dtype)
-    exact.S = replace(exact.S, value=exact.S.value.detach().double())
+    exact.S = exact.S.with_weight(exact.S.weight.detach().double())
     (_, values), (_, wide) = case.connect(), exact.connect()
     assert (values.dtype, wide.dtype) == (dtype, torch.float64)
     torch.testing.assert_close(values, wide.to(dtype), atol=0.05, rtol=0.02)
@@ -170,7 +175,7 @@ def test_types(dtype):
 def test_ones_need_not_be_said():
     case = Case((9, 4), (4, 2))
     S, weight = case.S, case.weight
-    ones, none = replace(S, value=torch.ones_like(S.value)), replace(S, value=None)
+    ones, none = S.with_weight(torch.ones_like(S.weight)), S.with_weight(None)
     given = (case.edge_index, none, weight), (case.edge_index, ones, weight)
     found, expected = (assignment_connect(*arguments) for arguments in given)
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
@@ -192,8 +197,9 @@ def test_nothing_to_connect(sizes, kept):
     """No nodes, no clusters, no edges; and no entries."""
     case = Case(sizes, kept)
     case.edge_index, case.weight = case.edge_index[:, :0], case.weight.detach()[:0].requires_grad_()
-    for S in (case.S, Assignment(*torch.empty(2, 0).long(), None, *case.S.to_dense().shape)):
-        case.S = replace(S, value=torch.zeros(S.node.numel()).double().requires_grad_())
+    none = torch.empty(0, dtype=torch.long)
+    for S in (case.S, Assignment(none, case.num_nodes, none, case.num_clusters)):
+        case.S = S.with_weight(torch.zeros(S.node_index.numel()).double().requires_grad_())
         edges, weight = case.connect()
         assert edges.shape == (2, 0)
         assert weight.shape == (0,)
@@ -205,7 +211,7 @@ def test_clusters_without_nodes(backend):
     if backend == "triton":
         assert not gpu_fits(0, 3, 3)
     none = torch.empty(0, dtype=torch.long)
-    S = Assignment(none, none, torch.empty(0), num_nodes=0, num_clusters=3)
+    S = Assignment(none, 0, none, 3, torch.empty(0))
     edges, weight = assignment_connect(none.view(2, 0), S)
     assert edges.shape == (2, 0)
     assert weight.shape == (0,)

@@ -76,7 +76,7 @@ def test_what_is_known_of_edges_changes_nothing():
 
 def test_entries_by_target():
     """Of a matrix that is not square."""
-    S = Assignment(torch.tensor([2, 0, 2, 1, 0]), torch.tensor([1, 0, 1, 1, 1]), None, 3, 4)
+    S = Assignment(torch.tensor([2, 0, 2, 1, 0]), 3, torch.tensor([1, 0, 1, 1, 1]), 4)
     entries = Entries.by_target(S.entries.into, 3)
     weight, x = draw(5), draw(3, 2)
     M = torch.zeros(3, 4, dtype=torch.float64)
@@ -93,14 +93,14 @@ def test_entries_by_target():
 
 @pytest.mark.parametrize(("node", "cluster", "name"), [(3, 0, "node"), (0, -1, "cluster")])
 def test_an_assignment_of_what_is_not_there_is_refused(node, cluster, name):
-    S = Assignment(torch.tensor([0, node]), torch.tensor([1, cluster]), None, 3, 2)
-    with pytest.raises(ValueError, match=rf"'assignment\.{name}' spans"):
+    S = Assignment(torch.tensor([0, node]), 3, torch.tensor([1, cluster]), 2)
+    with pytest.raises(ValueError, match=rf"'assignment\.{name}_index' spans"):
         S.reduce(torch.randn(3, 2))
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (0,), (2, 3)])
 def test_features_of_any_number_of_dimensions(shape):
-    S = Assignment(torch.tensor([2, 0, 1]), torch.tensor([1, 0, 1]), None, 3, 2)
+    S = Assignment(torch.tensor([2, 0, 1]), 3, torch.tensor([1, 0, 1]), 2)
     x = draw(3, *shape)
     torch.testing.assert_close(S.reduce(x), torch.stack([x[0], x[1] + x[2]]))
     torch.testing.assert_close(S.lift(x[:2]), torch.stack([x[0], x[1], x[1]]))

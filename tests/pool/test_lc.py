@@ -9,6 +9,7 @@ from torch_geometric.utils import to_dense_adj
 
 from lcpool import LCSMP, LCPooling, LocalClusterPooling
 from lcpool.nn.conv import FastGCNConv
+from lcpool.ops.graph import Graph
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
 
@@ -77,7 +78,7 @@ class Spread(LCSMP):
     def __init__(self):
         super().__init__(1)
 
-    def values(self, x, edge_index):
+    def values(self, x, graph):
         return x
 
 
@@ -213,3 +214,59 @@ def test_repr():
         "LCPooling(8, ratio=3, cluster=GCNConv(8, 8))"
     )
     assert repr(LocalClusterPooling(LCSMP(8))) == "LocalClusterPooling(LCSMP(8), ratio=0.5)"
+
+
+class OwnGate(LCSMP):
+    def gate(self, rank, graph):
+        return super().gate(rank, graph).sqrt()
+
+
+class OwnValues(LCSMP):
+    def values(self, x, graph):
+        return -super().values(x, graph)
+
+
+class OwnRank(LCSMP):
+    def rank(self, x, graph):
+        return -super().rank(x, graph)
+
+
+def graph_of(x, batch=(0, 0, 0, 1, 1)):
+    return Graph.of(x, PATH, batch=torch.tensor(batch))
+
+
+def test_the_operator_is_used_where_it_applies():
+    for pool in (LCPooling(8), LCPooling(8, cluster=FastGCNConv(8, 8)), LCPooling(8, ratio=2)):
+        assert pool.fused(graph_of(torch.randn(5, 8))) is not None
+    assert LCPooling(8).double().fused(graph_of(torch.randn(5, 8).double())) is not None
+
+
+@pytest.mark.parametrize("make", [OwnGate, OwnValues, OwnRank])
+def test_a_score_of_ones_own_goes_step_by_step(make):
+    pool, x = LCPooling(8), torch.randn(5, 8)
+    pool.score = make(8)
+    assert pool.fused(graph_of(x)) is None
+    h = pool.score(x, PATH, torch.tensor([0, 0, 0, 1, 1]))
+    out = pool(x, PATH, batch=torch.tensor([0, 0, 0, 1, 1]))
+    torch.testing.assert_close(out.score, h[out.perm])
+
+
+def test_what_else_goes_step_by_step():
+    x = torch.randn(5, 8)
+    hooked = LCPooling(8)
+    hooked.score.lin_x.register_forward_hook(lambda *_: None)
+    for pool in (LCPooling(8, rescale=True), LCPooling(8, min_score=0.1), hooked):
+        assert pool.fused(graph_of(x)) is None
+    assert LCPooling(8).fused(graph_of(x, (0, 1, 0, 1, 1))) is None
+    assert LCPooling(8).bfloat16().fused(graph_of(x.bfloat16())) is None
+    with torch.autocast("cpu", torch.bfloat16):
+        assert LCPooling(8).fused(graph_of(x)) is None
+
+
+@pytest.mark.parametrize("star", [False, True])
+def test_the_operator_gives_what_the_steps_give(star):
+    pool = LCPooling(8, cluster=FastGCNConv(8, 8) if star else None).double()
+    x = torch.randn(5, 8).double()
+    one, steps = pool.fused(graph_of(x)), LocalClusterPooling.select(pool, graph_of(x))
+    assert torch.equal(one.perm, steps.perm)
+    torch.testing.assert_close((one.x, one.score), (steps.x, steps.score))

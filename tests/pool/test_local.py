@@ -28,7 +28,7 @@ class RandomAssign(torch.nn.Module):
         value = torch.cat([
             self.weight[1].expand(edge_index.size(1)), self.weight[0].expand(x.size(0))
         ])  # fmt: skip
-        return Assignment(node, cluster, value, x.size(0), x.size(0))
+        return Assignment(node, x.size(0), cluster, x.size(0), value)
 
 
 @given(graphs())
@@ -68,7 +68,7 @@ def test_gradients_reach_features_weights_and_assignment():
 def test_prerequisite_1_is_verified():
     def everywhere(x, edge_index, edge_weight):
         pairs = torch.cartesian_prod(torch.arange(3), torch.arange(3))
-        return Assignment(pairs[:, 0], pairs[:, 1], torch.ones(9), 3, 3)
+        return Assignment(pairs[:, 0], 3, pairs[:, 1], 3, torch.ones(9))
 
     x, edges = torch.randn(3, 2), torch.tensor([[0, 1], [1, 2]])
     with pytest.raises(ValueError, match="prerequisite 1"):
@@ -80,18 +80,18 @@ def test_prerequisite_1_is_verified():
 
 def test_an_assignment_of_another_shape_is_refused():
     def half(x, edge_index, edge_weight):
-        return Assignment(torch.tensor([0]), torch.tensor([0]), None, 3, 2)
+        return Assignment(torch.tensor([0]), 3, torch.tensor([0]), 2)
 
     with pytest.raises(TypeError, match="3 nodes to as many clusters"):
         LocalAssignmentPooling(half, GraphConv(2, 1))(torch.randn(3, 2), torch.tensor([[0], [1]]))
     with pytest.raises(ValueError, match="a node and a cluster for each entry"):
-        Assignment(torch.tensor([0]), torch.tensor([0, 1]), None, 3, 3)
-    with pytest.raises(ValueError, match="as many values"):
-        Assignment(torch.tensor([0]), torch.tensor([0]), torch.ones(2), 3, 3)
+        Assignment(torch.tensor([0]), 3, torch.tensor([0, 1]), 3)
+    with pytest.raises(ValueError, match="as many weights"):
+        Assignment(torch.tensor([0]), 3, torch.tensor([0]), 3, torch.ones(2))
 
 
 def test_zero_entries_outside_the_pattern_are_local():
-    S = Assignment(torch.tensor([0, 0]), torch.tensor([0, 1]), torch.tensor([1.0, 0.0]), 2, 2)
+    S = Assignment(torch.tensor([0, 0]), 2, torch.tensor([0, 1]), 2, torch.tensor([1.0, 0.0]))
     assert S.is_local(torch.empty(2, 0, dtype=torch.long))
 
 

@@ -10,7 +10,8 @@ from lcpool.data import builtin
 from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, Backbone, PoolingOptions
 from lcpool.train.loop import run_losses
 from lcpool.train.rows import Rows
-from lcpool.train.stacked import CannotStackError, Stack
+from lcpool.train.stackable import CannotStackError
+from lcpool.train.stacked import Stack
 
 GRAPHS = builtin(num_graphs=60)
 GRAPHS = replace(GRAPHS, x=GRAPHS.x.double())

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from lcpool.data import GraphBatch, GraphSet
 from lcpool.models.pooling import PoolingOptions, make_pooling, pooling_name
 from lcpool.nn.conv import FastGCNConv, FastGraphConv, convolve
-from lcpool.ops.graph import Graph
 from lcpool.ops.segment import readout
 from lcpool.ops.topk import share
+from lcpool.pool import Pooled
 
 CONVS: dict[str, Any] = {"gcn": FastGCNConv, "graphconv": FastGraphConv}
 BACKBONES = ("hierarchical", "plain")
@@ -105,7 +105,7 @@ class Backbone(nn.Module):
         pools, clusters = [], int(mean_nodes)
         for _ in range(a.poolings):
             clusters = pooled_clusters(a.options.ratio, clusters)
-            pools.append(make_pooling(a.pool, hidden, clusters, a.options) or nn.Identity())
+            pools.append(make_pooling(a.pool, hidden, clusters, a.options))
         self.pools = nn.ModuleList(pools)
         self.summary: nn.Module = Summary(a.backbone == "hierarchical")
         self.post = nn.Sequential(
@@ -126,11 +126,10 @@ class Backbone(nn.Module):
         x = self.norms[0](convolve(self.convs[0], x, graph.edges))
         readouts = [readout(x, graph)]
         for conv, norm, pool in zip(self.convs[1:], self.norms[1:], self.pools, strict=True):
-            if not isinstance(pool, nn.Identity):
-                graph, loss = pooled(pool, replace(graph, x=x))
-                losses.append(loss)
-                x = graph.x
-            x = norm(convolve(conv, x, graph.edges, graph.edge_attr))
+            out: Pooled = pool(replace(graph, x=x))
+            losses.append(graph_loss(out, graphs))
+            graph = out.graph
+            x = norm(convolve(conv, graph.x, graph.edges, graph.edge_attr))
             readouts.append(readout(x, graph))
         return Output(self.post(self.summary(readouts)), _total(losses))
 
@@ -147,18 +146,11 @@ class Summary(nn.Module):
         return torch.stack(readouts).sum(0) if self.hierarchical else readouts[-1]
 
 
-def pooled(pool: nn.Module, graph: Graph) -> tuple[Graph, Tensor | None]:
-    """What becomes of a graph, and the auxiliary loss of each of its graphs."""
-    if type(pool).forward.__module__.startswith("lcpool."):
-        out = pool.pool(graph)  # type: ignore[operator]
-        return out.graph, out.graph_loss
-    # PyG's poolings, and users' own, give at least these four.
-    out = pool(graph.x, graph.edge_index, graph.edge_attr, graph.batch)
-    after = Graph.of(*out[:4])  # They may name nodes that are not there.
-    if after.batch_size > graph.batch_size:
-        raise ValueError(f"{pool} made {after.batch_size} graphs of {graph.batch_size}.")
-    after = replace(after, batch_size=graph.batch_size, checks=graph.checks)
-    return after, getattr(out, "graph_loss", None)
+def graph_loss(out: Pooled, graphs: GraphBatch) -> Tensor | None:
+    """The auxiliary loss of each graph; one that was given for all counts for each with nodes."""
+    if out.graph_loss is not None or not isinstance(out.loss, Tensor):
+        return out.graph_loss
+    return out.loss.expand(graphs.batch_size).where(graphs.graph.node_counts() > 0, 0.0)
 
 
 def pooled_clusters(ratio: float, nodes: int) -> int:

@@ -22,9 +22,12 @@ from lcpool.pool import (
     DiffPooling,
     LCPooling,
     MinCutPooling,
+    NoPooling,
+    Pooling,
     SAGPooling,
     TopKPooling,
 )
+from lcpool.pool.foreign import as_pooling, make_layer
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class PoolingOptions:
         check_hops(self.hops)
 
 
-def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> nn.Module:
+def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> Pooling:
     return LCPooling(
         channels,
         o.ratio,
@@ -62,13 +65,13 @@ def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> nn.Module:
     )
 
 
-def _lcpool_star(channels: int, clusters: int, o: PoolingOptions) -> nn.Module:
+def _lcpool_star(channels: int, clusters: int, o: PoolingOptions) -> Pooling:
     return _lcpool(channels, clusters, o, cluster=FastGCNConv(channels, channels))
 
 
-# Name in the paper → (channels, clusters, options) → layer; None leaves the pooling out.
-POOLINGS: dict[str, Callable[[int, int, PoolingOptions], nn.Module] | None] = {
-    "nopool": None,
+# Name in the paper → (channels, clusters, options) → layer.
+POOLINGS: dict[str, Callable[[int, int, PoolingOptions], Pooling]] = {
+    "nopool": lambda *_: NoPooling(),
     "topkpool": lambda channels, _, o: TopKPooling(channels, o.ratio),
     "sagpool": lambda channels, _, o: SAGPooling(channels, o.ratio),
     "asapool": lambda channels, _, o: ASAPooling(channels, o.ratio),
@@ -102,27 +105,24 @@ def pooling_name(name: str) -> str:
     )
 
 
-def make_pooling(
-    name: str, channels: int, num_clusters: int, options: PoolingOptions
-) -> nn.Module | None:
-    """The layer ``name`` for features of width ``channels``, or None for "nopool".
+def make_pooling(name: str, channels: int, num_clusters: int, options: PoolingOptions) -> Pooling:
+    """The layer ``name`` for features of width ``channels``.
 
     Args:
         name: a paper name, or ``module:Class``; such a class is called as ``Class(channels)``, with
-            ``ratio=`` where it takes one.
+            ``ratio=`` and ``num_clusters=`` where it takes them.
         channels: width of the node features.
         num_clusters: k, for dense assignment.
         options: everything else.
     """
     name = pooling_name(name)
+    num_clusters = max(num_clusters, 1)
     if name in POOLINGS:
-        make = POOLINGS[name]
-        return None if make is None else make(channels, max(num_clusters, 1), options)
+        return POOLINGS[name](channels, num_clusters, options)
     cls = import_class(name)
     if not (inspect.isclass(cls) and issubclass(cls, nn.Module)):
         raise TypeError(f"'{name}' must be a class of torch.nn.Module, not {cls!r}.")
-    takes_ratio = "ratio" in inspect.signature(cls).parameters
-    return cls(channels, ratio=options.ratio) if takes_ratio else cls(channels)
+    return as_pooling(make_layer(cls, channels, options.ratio, num_clusters))
 
 
 def import_class(path: str) -> Callable[..., Any]:

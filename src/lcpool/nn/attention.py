@@ -85,7 +85,7 @@ class ClusterAttention(nn.Module):
         logits = sum_of_ends(wide(query), wide(key), entries)
         value = softmax(F.leaky_relu(logits, self.negative_slope), edges.into.ptr).to(x.dtype)
         value = F.dropout(value, p=self.dropout, training=self.training)
-        return Assignment.of(entries, value)
+        return Assignment.of_entries(entries, value)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.in_channels})"

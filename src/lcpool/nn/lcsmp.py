@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from lcpool.nn.leaf import Bias
-from lcpool.nn.score import Chosen, Score
-from lcpool.ops.choose import choose
-from lcpool.ops.edges import Edges
+from lcpool.nn.score import Score
 from lcpool.ops.graph import Graph, check_channels
 from lcpool.ops.lcsmp import composed, scores
 from lcpool.ops.precision import wide
-from lcpool.ops.topk import KeepPlan
 
 
 class LCSMP(Score):
@@ -67,26 +63,16 @@ class LCSMP(Score):
         for lin in (self.lin_d, self.bias_d, self.lin_fd, self.lin_x, self.lin_s):
             lin.reset_parameters()
 
-    def values(self, x: Tensor, edges: Edges) -> Tensor:
+    def values(self, x: Tensor, graph: Graph) -> Tensor:
         """The scores before the softmax."""
-        self._check(x)
-        parameters = self._plain_parameters()
+        self.check(x)
+        parameters = self.plain_parameters()
         if parameters is None:
-            return composed(x, edges, *self._layers())
-        return scores(wide(x), edges, [wide(parameter) for parameter in parameters])
+            return composed(x, graph.edges, *self._layers())
+        return scores(wide(x), graph.edges, [wide(parameter) for parameter in parameters])
 
-    def choose(self, x: Tensor, graph: Graph, plan: KeepPlan) -> Chosen | None:
-        """All in one, unless something else than the paper's score is asked for."""
-        parameters = self._plain_parameters()
-        steps = (("values", LCSMP), ("gate", LCSMP), ("rank", Score))
-        usual = all(getattr(type(self), step) is getattr(cls, step) for step, cls in steps)
-        as_is = not self.rescale and not torch.is_autocast_enabled(x.device.type)
-        if parameters is None or not usual or not as_is or graph.sizes is None:
-            return None
-        self._check(x)
-        return None if wide(x) is not x else choose(x, graph, plan, parameters)
-
-    def _check(self, x: Tensor) -> None:
+    def check(self, x: Tensor) -> None:
+        """Raise unless features have this layer's width and type."""
         if x.size(-1) != self.in_channels or x.dtype != self.lin_d.weight.dtype:
             check_channels(self, x)
 
@@ -94,7 +80,7 @@ class LCSMP(Score):
         # By name, past nn.Module.__getattr__, which a GPU would wait for.
         return [self._modules[name] for name in ("lin_d", "bias_d", "lin_fd", "lin_x", "lin_s")]
 
-    def _plain_parameters(self) -> list[Tensor] | None:
+    def plain_parameters(self) -> list[Tensor] | None:
         """All parameters, if the layers do no more with them than their kind does."""
         layers = self._layers()
         if not all(map(is_plain, layers)):

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
 from lcpool.nn.conv import convolve
 from lcpool.nn.leaf import Projection
-from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
 from lcpool.ops.precision import wide
 from lcpool.ops.segment import graph_softmax
-from lcpool.ops.topk import KeepPlan, Kept
-
-# X', h(î), î, and whether all h are numbers.
-Chosen = tuple[Tensor, Tensor, Kept, Tensor]
 
 # Strictly increasing, so that what goes in orders nodes as what comes out does, without the ties
 # that saturation makes.
@@ -47,22 +44,27 @@ class Score(nn.Module):
             plain or self.act in INCREASING or isinstance(self.act, INCREASING_MODULES)
         )
 
-    def values(self, x: Tensor, edges: Edges) -> Tensor:
-        """The scores before the nonlinearity, ``[num_nodes]`` or ``[num_nodes, 1]``."""
+    def values(self, x: Tensor, graph: Graph) -> Tensor:
+        """The scores before the nonlinearity, ``[num_nodes]`` or ``[num_nodes, 1]``.
+
+        Args:
+            x: the features to score, which need not be the graph's own.
+            graph: ``edge_index``, ``edge_attr``, ``batch_vector()`` and what else is known of it.
+        """
         raise NotImplementedError
 
-    def rank(self, x: Tensor, edges: Edges) -> Tensor:
+    def rank(self, x: Tensor, graph: Graph) -> Tensor:
         """What top-k orders nodes by, ``[num_nodes]``, with all bits of the parameters.
 
         Also under autocast: its 16 bits would tie nodes that differ.
         """
         if torch.is_autocast_enabled(x.device.type):
             with torch.autocast(x.device.type, enabled=False):
-                return self.rank(x.to(next(self.parameters(), wide(x)).dtype), edges)
-        values = self.values(x, edges)
+                return self.rank(x.to(next(self.parameters(), wide(x)).dtype), graph)
+        values = self.values(x, graph)
         if values.numel() != x.size(0):
             raise ValueError(
-                f"a score function must give one score a node: expected shape [{x.size(0)}] or "
+                f"a score function must give one score per node: expected shape [{x.size(0)}] or "
                 f"[{x.size(0)}, 1], got {list(values.shape)}."
             )
         values = values.reshape(-1)
@@ -74,10 +76,6 @@ class Score(nn.Module):
             return graph_softmax(rank, graph)
         return self.act(rank) if self.act is not None and self.increasing else rank
 
-    def choose(self, x: Tensor, graph: Graph, plan: KeepPlan) -> Chosen | None:
-        """X' = (x ⊙ h)(î, :) for the î that are ranked highest, if that can be had in one step."""
-        return None
-
     def forward(
         self,
         x: Tensor,
@@ -87,7 +85,7 @@ class Score(nn.Module):
     ) -> Tensor:
         """The scores h of all nodes, ``[num_nodes]``."""
         graph = Graph.of(x, edge_index, None, batch, batch_size, size_follows=False)
-        return self.gate(self.rank(graph.x, graph.edges), graph)
+        return self.gate(self.rank(graph.x, graph), graph)
 
 
 class ProjectionScore(Score):
@@ -107,7 +105,7 @@ class ProjectionScore(Score):
         """Draw the direction anew."""
         self.project.reset_parameters()
 
-    def values(self, x: Tensor, edges: Edges) -> Tensor:
+    def values(self, x: Tensor, graph: Graph) -> Tensor:
         """Xp, divided by the length of p."""
         score: Tensor = self.project(x)
         return score
@@ -117,23 +115,58 @@ class ProjectionScore(Score):
 
 
 class ConvScore(Score):
-    """One graph convolution with a single output channel, or any callable ``g(x, edge_index)``."""
+    """One graph convolution with a single output channel, or any callable ``g(x, edge_index)``.
+
+    A callable of your own that names ``edge_attr``, ``batch`` or ``batch_size`` among its arguments
+    gets them. A ``MessagePassing`` layer gets those without a default: PyG's own are called as its
+    ``SAGPooling`` calls them.
+
+    Example:
+        >>> def degree(x, edge_index, batch):
+        ...     return torch.bincount(edge_index[0], minlength=x.size(0)).to(x.dtype)
+        >>> ConvScore(degree)(torch.randn(3, 2), torch.tensor([[0, 1, 1], [1, 0, 2]])).tolist()
+        [1.0, 2.0, 0.0]
+    """
 
     def __init__(
         self,
-        conv: Callable[[Tensor, Tensor], Tensor],
+        conv: Callable[..., Tensor],
         nonlinearity: str | Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         super().__init__(nonlinearity)
         self.conv = conv
+        self.asked = asked_for(conv)
 
     def reset_parameters(self) -> None:
         """Draw the convolution's parameters anew."""
         reset(self.conv)
 
-    def values(self, x: Tensor, edges: Edges) -> Tensor:
+    def values(self, x: Tensor, graph: Graph) -> Tensor:
         """What the convolution gives."""
-        return convolve(self.conv, x, edges)
+        if not self.asked:
+            return convolve(self.conv, x, graph.edges)
+        more = {name: _GIVEN[name](graph) for name in self.asked}
+        return self.conv(x, graph.edge_index, **more)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.conv})"
+
+
+# What a score of one's own may ask for by name.
+_GIVEN: dict[str, Callable[[Graph], Any]] = {
+    "edge_attr": lambda graph: graph.edge_attr,
+    "batch": Graph.batch_vector,
+    "batch_size": lambda graph: graph.batch_size,
+}
+
+
+def asked_for(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Which of ``edge_attr``, ``batch`` and ``batch_size`` a callable asks for by name."""
+    try:
+        known = inspect.signature(getattr(function, "forward", function)).parameters
+    except (TypeError, ValueError):  # some functions written in C tell nothing
+        return ()
+    names = [name for name in _GIVEN if name in known]
+    if isinstance(function, MessagePassing):
+        names = [name for name in names if known[name].default is inspect.Parameter.empty]
+    return tuple(names)

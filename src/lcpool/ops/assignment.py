@@ -1,8 +1,6 @@
-"""The local assignment matrix S, sparse: S[i, j] is what node i contributes to cluster j."""
+"""S: which input nodes make up each pooled node, sparse or dense, with the same interface."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -15,45 +13,82 @@ from lcpool.ops.operator import is_traced
 from lcpool.ops.weights import weighted_sum
 
 
-@dataclass(frozen=True, eq=False)
 class Assignment:
-    """S in coordinates. Entries that stand twice are added.
+    r"""The assignment matrix S in coordinates: :math:`s_{ij}` is what node i gives to cluster j.
 
-    Attributes:
-        node: row i of each entry, the contributor.
-        cluster: column j of each entry.
-        value: the entries, or None for ones.
+    The fields have the names and the order of PyG's ``SelectOutput``. Entries that are given twice
+    are added.
+
+    Args:
+        node_index: row i of each entry, ``[num_entries]``.
         num_nodes: rows of S.
+        cluster_index: column j of each entry, ``[num_entries]``.
         num_clusters: columns of S.
+        weight: the entries, ``[num_entries]``; ones where it is None.
+
+    Example:
+        >>> S = Assignment.of_labels(torch.tensor([0, 0, 1, -1]))
+        >>> S
+        Assignment(num_nodes=4, num_clusters=2, entries=3)
+        >>> S.reduce(torch.tensor([[1.0], [2.0], [3.0], [4.0]])).tolist()
+        [[3.0], [3.0]]
     """
 
-    node: Tensor
-    cluster: Tensor
-    value: Tensor | None
-    num_nodes: int
-    num_clusters: int
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        node_index: Tensor,
+        num_nodes: int,
+        cluster_index: Tensor,
+        num_clusters: int,
+        weight: Tensor | None = None,
+    ) -> None:
         if not is_traced():
-            check_count("num_nodes", self.num_nodes)
-            check_count("num_clusters", self.num_clusters)
-        if self.node.dim() != 1 or self.node.shape != self.cluster.shape:
+            check_count("num_nodes", num_nodes)
+            check_count("num_clusters", num_clusters)
+        if node_index.dim() != 1 or node_index.shape != cluster_index.shape:
             raise ValueError(
                 f"an assignment needs a node and a cluster for each entry, not shapes "
-                f"{list(self.node.shape)} and {list(self.cluster.shape)}."
+                f"{list(node_index.shape)} and {list(cluster_index.shape)}."
             )
-        if self.value is not None and self.value.shape != self.node.shape:
+        if weight is not None and weight.shape != node_index.shape:
             raise ValueError(
-                f"an assignment of {self.node.numel()} entries needs as many values, not shape "
-                f"{list(self.value.shape)}."
+                f"an assignment of {node_index.numel()} entries needs as many weights, not shape "
+                f"{list(weight.shape)}."
             )
+        self.node_index, self.num_nodes = node_index, num_nodes
+        self.cluster_index, self.num_clusters = cluster_index, num_clusters
+        self.weight = weight
 
     @classmethod
-    def of(cls, entries: Entries, value: Tensor) -> Assignment:
+    def of_labels(cls, labels: Tensor, num_clusters: int | None = None) -> Assignment:
+        """Clusters that share no node: node i belongs to cluster ``labels[i]``, to none if −1.
+
+        Without ``num_clusters`` there are as many as the largest label says, for which a GPU
+        synchronises.
+        """
+        if num_clusters is None:
+            num_clusters = int(labels.max()) + 1 if labels.numel() else 0
+        nodes = nonzero(labels >= 0)
+        return cls(nodes, labels.numel(), labels.index_select(0, nodes), num_clusters)
+
+    @classmethod
+    def of_nodes(cls, perm: Tensor, num_nodes: int) -> Assignment:
+        """I(:, î): every node of ``perm`` is a cluster of its own (proposition 3)."""
+        clusters = torch.arange(perm.numel(), device=perm.device)
+        return cls(perm, num_nodes, clusters, perm.numel())
+
+    @classmethod
+    def of_entries(cls, entries: Entries, weight: Tensor) -> Assignment:
         """Nodes are sources, clusters are targets."""
-        S = cls(entries.source, entries.target, value, entries.num_sources, entries.num_targets)
+        S = cls(entries.source, entries.num_sources, entries.target, entries.num_targets, weight)
         S.__dict__["entries"] = entries
         return S
+
+    def with_weight(self, weight: Tensor | None) -> Assignment:
+        """The same entries with other weights."""
+        return Assignment(
+            self.node_index, self.num_nodes, self.cluster_index, self.num_clusters, weight
+        )
 
     @lazy
     def entries(self) -> Entries:
@@ -61,18 +96,18 @@ class Assignment:
         checks = Checks()
         S = self.checked(checks)
         checks.settle()
-        return Entries(S.node.long(), S.cluster.long(), S.num_nodes, S.num_clusters)
+        return Entries(S.node_index.long(), S.cluster_index.long(), S.num_nodes, S.num_clusters)
 
     def checked(self, checks: Checks) -> Assignment:
         """S, once it is known that its entries are of nodes and clusters."""
-        node = check_range("assignment.node", self.node, self.num_nodes, "node", checks)
+        node = check_range("assignment.node_index", self.node_index, self.num_nodes, "node", checks)
         cluster = check_range(
-            "assignment.cluster", self.cluster, self.num_clusters, "cluster", checks
+            "assignment.cluster_index", self.cluster_index, self.num_clusters, "cluster", checks
         )
-        return replace(self, node=node, cluster=cluster)
+        return Assignment(node, self.num_nodes, cluster, self.num_clusters, self.weight)
 
     def reduce(self, x: Tensor) -> Tensor:
-        """SᵀX: the features of the clusters."""
+        """SᵀX: the features of the clusters, ``[num_clusters, channels]``."""
         check_rows(x, self.num_nodes)
         return self._sum(x, self.entries)
 
@@ -82,52 +117,78 @@ class Assignment:
         return self._sum(x, self.entries.reversed)
 
     def _sum(self, x: Tensor, entries: Entries) -> Tensor:
-        value = x.new_ones(self.node.numel()) if self.value is None else self.value
-        out = weighted_sum(x.unsqueeze(-1).flatten(1), value, entries)
+        weight = x.new_ones(self.node_index.numel()) if self.weight is None else self.weight
+        out = weighted_sum(x.unsqueeze(-1).flatten(1), weight, entries)
         return out.view(out.size(0), *x.shape[1:])
 
     def columns(self, perm: Tensor, checks: Checks | None = None) -> Assignment:
         """S' = S(:, î): the clusters in ``perm`` alone, in its order."""
         found = None
         if not is_traced():
-            found = kernels(perm).columns(self.node, self.cluster, perm, self.num_clusters)
+            found = kernels(perm).columns(
+                self.node_index, self.cluster_index, perm, self.num_clusters
+            )
         if found is None:
-            new_id = positions(perm, self.num_clusters).index_select(0, self.cluster)
+            new_id = positions(perm, self.num_clusters).index_select(0, self.cluster_index)
             kept = nonzero(new_id >= 0, checks)
-            found = kept, *(index.index_select(0, kept) for index in (self.node, new_id))
+            found = kept, *(index.index_select(0, kept) for index in (self.node_index, new_id))
         kept, node, cluster = found
-        value = None if self.value is None else self.value.index_select(0, kept)
-        return Assignment(node, cluster, value, self.num_nodes, perm.numel())
+        weight = None if self.weight is None else self.weight.index_select(0, kept)
+        return Assignment(node, self.num_nodes, cluster, perm.numel(), weight)
 
-    def row_means(self) -> Assignment:
+    def row_means(self, dtype: torch.dtype) -> Assignment:
         """Entries that count once each and rows that sum to one: :meth:`lift` takes plain means."""
         columns = max(self.num_clusters, 1)
-        keys = torch.unique(self.node * columns + self.cluster)
+        keys = torch.unique(self.node_index * columns + self.cluster_index)
         node, cluster = keys // columns, keys % columns
         lengths = torch.bincount(node, minlength=self.num_nodes)
-        return Assignment(
-            node, cluster, 1 / lengths[node].double(), self.num_nodes, self.num_clusters
-        )
+        weight = (1 / lengths[node].double()).to(dtype)
+        return Assignment(node, self.num_nodes, cluster, self.num_clusters, weight)
+
+    def labels(self, perm: Tensor | None = None) -> Tensor:
+        r"""The cluster that each node belongs to most, ``[num_nodes]``: :math:`\arg\max_j s_{ij}`.
+
+        −1 for a node that belongs to none. Ties go to the node's own cluster, where ``perm`` says
+        which node each cluster stands on, then to the lower number.
+        """
+        node, cluster = self.node_index.long(), self.cluster_index.long()
+        weight = torch.ones_like(node) if self.weight is None else self.weight.detach()
+        own = torch.zeros_like(node) if perm is None else (perm[cluster] == node).long()
+        # Sorts that keep the order of equals, the least important first; zeros count as absent.
+        order = cluster.argsort(stable=True)
+        for key, descending in ((own, True), (weight, True), (node, False)):
+            order = order[key[order].argsort(stable=True, descending=descending)]
+        order = order[weight[order] != 0]
+        node, cluster = node[order], cluster[order]
+        first = torch.ones_like(node, dtype=torch.bool)
+        first[1:] = node[1:] != node[:-1]
+        return node.new_full((self.num_nodes,), -1).index_put((node[first],), cluster[first])
+
+    def strays(self, edge_index: Tensor) -> Tensor:
+        """Which entries of a square S lie where I + A is zero, ``[num_entries]``."""
+        edges = edge_index[0] * self.num_clusters + edge_index[1]
+        loop = self.node_index == self.cluster_index
+        entries = self.node_index * self.num_clusters + self.cluster_index
+        stray = ~(loop | torch.isin(entries, edges))
+        return stray if self.weight is None else stray & (self.weight != 0)
 
     def is_local(self, edge_index: Tensor) -> bool:
         """Prerequisite 1: s_ij ≠ 0 only where I + A is not zero. For a square S."""
-        edges = edge_index[0] * self.num_clusters + edge_index[1]
-        loop = self.node == self.cluster
-        entries = self.node * self.num_clusters + self.cluster
-        stray = ~(loop | torch.isin(entries, edges))
-        return not bool((stray if self.value is None else stray & (self.value != 0)).any())
+        return not bool(self.strays(edge_index).any())
 
     def to_dense(self) -> Tensor:
         """S as a dense matrix, for small graphs and tests."""
-        value = torch.ones_like(self.node, dtype=torch.float) if self.value is None else self.value
-        dense = value.new_zeros(self.num_nodes, self.num_clusters)
-        return dense.index_put((self.node, self.cluster), value, accumulate=True)
+        weight = self.weight
+        if weight is None:
+            weight = torch.ones_like(self.node_index, dtype=torch.get_default_dtype())
+        dense = weight.new_zeros(self.num_nodes, self.num_clusters)
+        return dense.index_put((self.node_index, self.cluster_index), weight, accumulate=True)
 
-
-def selection(perm: Tensor, num_nodes: int) -> Assignment:
-    """I(:, î): every kept node is a cluster of its own (proposition 3)."""
-    clusters = torch.arange(perm.numel(), device=perm.device)
-    return Assignment(perm, clusters, None, num_nodes, perm.numel())
+    def __repr__(self) -> str:
+        return (
+            f"{self.__class__.__name__}(num_nodes={self.num_nodes}, "
+            f"num_clusters={self.num_clusters}, entries={self.node_index.numel()})"
+        )
 
 
 def clusters(
@@ -139,7 +200,7 @@ def clusters(
     itself = torch.arange(perm.numel(), device=perm.device)
     node = torch.cat([perm, edge_index[0].index_select(0, into_kept)])
     cluster = torch.cat([itself, target.index_select(0, into_kept)])
-    return Assignment(node, cluster, None, num_nodes, perm.numel())
+    return Assignment(node, num_nodes, cluster, perm.numel())
 
 
 def check_rows(x: Tensor, rows: int) -> None:

@@ -166,8 +166,8 @@ class Joins:
     ) -> None:
         S = clusters(edge_index, perm, num_nodes, checks)
         self.A = Rows.of(edge_index[0], edge_index[1], None, num_nodes)
-        self.S = Rows.of(S.node, S.cluster, None, num_nodes)
-        self.Sr = Rows.of(S.cluster, S.node, None, S.num_clusters)
+        self.S = Rows.of(S.node_index, S.cluster_index, None, num_nodes)
+        self.Sr = Rows.of(S.cluster_index, S.node_index, None, S.num_clusters)
         self.num_nodes, self.num_clusters, self.self_loops = num_nodes, S.num_clusters, self_loops
 
     def most_edges(self) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.assignment import Assignment, clusters, nonzero, positions, selection
+from lcpool.ops.assignment import Assignment, clusters, nonzero, positions
 from lcpool.ops.checks import (
     Checks,
     check_count,
@@ -139,7 +139,7 @@ def connect_clusters(
     if found is not None:
         return found
     S = clusters(edges.index, kept.perm, edges.num_nodes, checks)
-    itself = selection(kept.perm, edges.num_nodes)
+    itself = Assignment.of_nodes(kept.perm, edges.num_nodes)
     left, right = S if hops > 2 else itself, S if hops > 1 else itself
     return connect_by_joins(edges.index, None, right, *options, left)[0]
 
@@ -222,16 +222,16 @@ def assignment_connect(
 
     Returns:
         The edges of A', sorted and free of duplicates, and their weights. Gradients flow into
-        ``assignment.value`` and ``edge_weight``.
+        ``assignment.weight`` and ``edge_weight``.
 
     Example:
-        >>> S = Assignment(torch.tensor([0, 1, 2]), torch.tensor([0, 0, 1]), None, 3, 2)
+        >>> S = Assignment.of_labels(torch.tensor([0, 0, 1]))
         >>> assignment_connect(torch.tensor([[0, 1], [1, 2]]), S, self_loops=False)
         (tensor([[0],
                 [1]]), tensor([1.]))
     """
     checks = Checks()
-    edge_index = check_edge_index(edge_index, assignment.num_nodes, checks, assignment.node)
+    edge_index = check_edge_index(edge_index, assignment.num_nodes, checks, assignment.node_index)
     check_edge_attr(edge_weight, edge_index)
     S = assignment.checked(checks)
     if edge_weight is not None:

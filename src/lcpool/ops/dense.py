@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lcpool.ops import message
-from lcpool.ops.assignment import check_rows
+from lcpool.ops.assignment import Assignment, check_rows
 from lcpool.ops.graph import Graph
 from lcpool.ops.lazy import lazy
 from lcpool.ops.weights import weighted_sum
@@ -62,25 +62,57 @@ class Chunks:
         return total.index_add(0, self.graph, products)
 
 
-@dataclass(frozen=True, eq=False)
-class DenseAssignment:
-    """S of dense assignment: row i holds what node i gives to each of its graph's k clusters."""
+class DenseAssignment(Assignment):
+    """S where every node gives something to each of its graph's k clusters.
 
-    value: Tensor
-    chunks: Chunks
+    Cluster j of graph g is column g · k + j of S. The coordinates are made when they are asked
+    for; products need none.
+
+    Args:
+        value: row i holds what node i gives to the k clusters of its graph, ``[num_nodes, k]``.
+        chunks: where the nodes lie.
+    """
+
+    def __init__(self, value: Tensor, chunks: Chunks) -> None:
+        self.value, self.chunks = value, chunks
+        self.num_nodes, self.num_clusters = value.size(0), chunks.batch_size * value.size(1)
+
+    @lazy
+    def node_index(self) -> Tensor:
+        """Each node k times."""
+        nodes = torch.arange(self.num_nodes, device=self.value.device)
+        return nodes.unsqueeze(-1).expand_as(self.value).reshape(-1)
+
+    @lazy
+    def cluster_index(self) -> Tensor:
+        """The k clusters of the graph of each node."""
+        k = self.value.size(1)
+        first = self.chunks.graph[self.chunks.slot // CHUNK] * k
+        return (first.unsqueeze(-1) + torch.arange(k, device=first.device)).reshape(-1)
+
+    @lazy
+    def weight(self) -> Tensor:
+        """The entries, row by row."""
+        return self.value.reshape(-1)
 
     @lazy
     def packed(self) -> Tensor:
         """S in chunks."""
         return self.chunks.pack(self.value)
 
-    def reduce(self, x: Tensor) -> Tensor:
+    def blocks(self, x: Tensor) -> Tensor:
         """SᵀX of each graph, ``[batch_size, k, channels]``."""
         return self.chunks.inner(self.packed, self.chunks.pack(x))
 
+    def reduce(self, x: Tensor) -> Tensor:
+        """SᵀX, the clusters of all graphs below each other, ``[num_clusters, channels]``."""
+        check_rows(x, self.num_nodes)
+        reduced = self.blocks(x.unsqueeze(-1).flatten(1))
+        return reduced.view(-1, *x.shape[1:])
+
     def lift(self, x: Tensor) -> Tensor:
         """S X', for X' with the clusters of all graphs below each other."""
-        check_rows(x, self.chunks.batch_size * self.value.size(-1))
+        check_rows(x, self.num_clusters)
         clusters = x.reshape(self.chunks.batch_size, self.value.size(-1), -1)
         lifted = self.chunks.unpack(self.packed @ clusters.index_select(0, self.chunks.graph))
         return lifted.view(-1, *x.shape[1:])

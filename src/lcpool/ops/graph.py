@@ -113,6 +113,10 @@ class Graph:
         nodes = torch.arange(self.num_nodes, device=batch.device)
         return Neighbours.of(batch, nodes, self.batch_size)
 
+    def host_counts(self) -> Tensor:
+        """The number of nodes of each graph on the host; a GPU synchronises unless it is known."""
+        return self.checks.fetch(self.node_counts()) if self.sizes is None else self.sizes.counts
+
     def node_counts(self) -> Tensor:
         """The number of nodes of each graph, ``[batch_size]``."""
         if self.sizes is not None:

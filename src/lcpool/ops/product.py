@@ -135,8 +135,8 @@ def connect_by_joins(
     """
     left = S if left is None else left
     A = Rows.of(edge_index[0], edge_index[1], edge_weight, S.num_nodes)
-    by_node = Rows.of(S.node, S.cluster, S.value, S.num_nodes)
-    by_cluster = Rows.of(left.cluster, left.node, left.value, left.num_clusters)
+    by_node = Rows.of(S.node_index, S.cluster_index, S.weight, S.num_nodes)
+    by_cluster = Rows.of(left.cluster_index, left.node_index, left.weight, left.num_clusters)
     product = TripleProduct(by_cluster, A, by_node, max(S.num_clusters, 1), checks)
     if product.work > max_edges:
         with torch.no_grad():
@@ -173,13 +173,18 @@ def gradients_by_joins(
         edge_weight: its entries.
         S: the assignment, with values.
     """
-    assert S.value is not None
-    by_node = Rows.of(S.node, torch.arange(S.node.numel(), device=S.node.device), None, S.num_nodes)
+    assert S.weight is not None
+    by_node = Rows.of(
+        S.node_index,
+        torch.arange(S.node_index.numel(), device=S.node_index.device),
+        None,
+        S.num_nodes,
+    )
     entry, lengths = by_node.entries.col, by_node.lengths
     keys = edges[0] * S.num_clusters + edges[1]
     work = lengths[edge_index[0]] * lengths[edge_index[1]]
     total = int(work.sum())
-    of_weight, of_value = torch.zeros_like(edge_weight), torch.zeros_like(S.value)
+    of_weight, of_value = torch.zeros_like(edge_weight), torch.zeros_like(S.weight)
     if not keys.numel():
         return of_weight, of_value
     for start, stop in pairwise([0, *cuts(work, total).tolist(), work.numel()]):
@@ -189,13 +194,13 @@ def gradients_by_joins(
         met, right = torch.arange(e.numel(), device=work.device) - first[e], lengths[target][e]
         i = entry[by_node.ptr[source][e] + met // right]
         j = entry[by_node.ptr[target][e] + met % right]
-        key = S.cluster[i] * S.num_clusters + S.cluster[j]
+        key = S.cluster_index[i] * S.num_clusters + S.cluster_index[j]
         at = torch.searchsorted(keys, key).clamp(max=keys.numel() - 1)
         found = keys[at] == key
         e, i, j, at = (t[found] for t in (e + start, i, j, at))
         g, a, s, t = (
             values.index_select(0, where)
-            for values, where in ((grad, at), (edge_weight, e), (S.value, i), (S.value, j))
+            for values, where in ((grad, at), (edge_weight, e), (S.weight, i), (S.weight, j))
         )
         of_weight = of_weight.index_add(0, e, g * s * t)
         of_value = of_value.index_add(0, i, g * a * t).index_add(0, j, g * s * a)

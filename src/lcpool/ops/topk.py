@@ -19,7 +19,7 @@ from lcpool.ops.operator import operator
 from lcpool.ops.sizes import Sizes
 
 
-def check_ratio(ratio: float) -> float:
+def check_ratio(ratio: float | None) -> float:
     """``ratio`` if it is a float in (0, 1] or an int ≥ 1, else a ``ValueError``."""
     if isinstance(ratio, bool) or not isinstance(ratio, Real):
         raise TypeError(f"'ratio' must be a float or an int, not {type(ratio).__name__}.")
@@ -108,8 +108,7 @@ class KeepPlan:
         """Count kept nodes; a GPU is waited for unless the sizes of the graphs are known."""
         sizes = graph.sizes
         if sizes is None:
-            counts = graph.checks.fetch(graph.node_counts())
-            sizes = Sizes.of(counts, graph.x.device, graph.num_nodes)
+            sizes = Sizes.of(graph.host_counts(), graph.x.device, graph.num_nodes)
         # Where there are nodes, some are kept.
         total = None if graph.num_nodes else 0
         kept = Sizes.of(keep_counts(ratio, sizes.counts), graph.x.device, total)

@@ -6,7 +6,6 @@ too, finds by joins what its kernel turns out not to take, and second derivative
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -36,20 +35,20 @@ def connect_assignment(
     A kernel may work graph by graph, from the graph of each node and how many each has and keeps,
     where that is known. Sums of 16-bit numbers are made in 32 bits.
     """
-    types = [value.dtype for value in (edge_weight, S.value) if value is not None]
+    types = [value.dtype for value in (edge_weight, S.weight) if value is not None]
     types = types or [torch.get_default_dtype()]
     dtype = torch.promote_types(types[0], types[-1])
     weight, value = (
-        S.node.new_ones(size, dtype=dtype) if value is None else value.to(dtype)
-        for value, size in ((edge_weight, edge_index.size(1)), (S.value, S.node.numel()))
+        S.node_index.new_ones(size, dtype=dtype) if value is None else value.to(dtype)
+        for value, size in ((edge_weight, edge_index.size(1)), (S.weight, S.node_index.numel()))
     )
-    weight, S = wide(weight), replace(S, value=wide(value))
+    weight, S = wide(weight), S.with_weight(wide(value))
     graphs = []
     if batch is not None and plan is not None:
         graphs = [batch.contiguous(), plan.sizes.counts, plan.kept.counts, plan.kept.ptr]
     given = (
-        edge_index, S.node, S.cluster, weight, S.value, graphs, S.num_nodes, S.num_clusters,
-        self_loops, max_edges,
+        edge_index, S.node_index, S.cluster_index, weight, S.weight, graphs,
+        S.num_nodes, S.num_clusters, self_loops, max_edges,
     )  # fmt: skip
     if is_traced():
         values, edges, *_ = multiply(*given)
@@ -80,7 +79,7 @@ class ConnectAssignment:
         checks: Checks | None = None,
     ) -> tuple[Tensor, ...]:
         """By a kernel or by joins, which keep nothing."""
-        S = Assignment(node, cluster, value, num_nodes, num_clusters)
+        S = Assignment(node, num_nodes, cluster, num_clusters, value)
         options = (self_loops, max_edges, checks or Checks())
         found: tuple[Tensor, ...] | None = kernels(value).connect_assignment(
             edge_index.contiguous(), edge_weight, S, graphs, *options
@@ -120,7 +119,8 @@ class ConnectAssignment:
         )
         if torch.is_grad_enabled():
             edge_index, node, cluster, edge_weight, value = inputs
-            S = Assignment(node, cluster, value, *ctx.sizes)
+            num_nodes, num_clusters = ctx.sizes
+            S = Assignment(node, num_nodes, cluster, num_clusters, value)
             grads = gradients_by_joins(grad, edges, edge_index, edge_weight, S)
         else:
             grads = multiply_backward(grad, edges, *kept, *inputs, list(graphs), *ctx.sizes)
@@ -148,7 +148,7 @@ class Gradients:
         num_clusters: int,
     ) -> tuple[Tensor, Tensor]:
         """By a kernel, from what it kept, or by joins."""
-        S = Assignment(node, cluster, value, num_nodes, num_clusters)
+        S = Assignment(node, num_nodes, cluster, num_clusters, value)
         product = (grad.contiguous(), edges, edge_index.contiguous(), edge_weight, S)
         grads: tuple[Tensor, Tensor] | None = kernels(grad).connect_assignment_backward(
             *product, graphs, ptr, column, origin, entry

@@ -1,24 +1,35 @@
-"""The pooling operators, composed from ``ops`` and ``nn``."""
+"""The pooling operators: a base that asks four questions, and a file for each that answers them."""
 
 from lcpool.pool.asap import ASAPooling
+from lcpool.pool.base import Pooling, PoolingError
 from lcpool.pool.dense import DenseAssignmentPooling
 from lcpool.pool.diff import DiffPooling
+from lcpool.pool.foreign import ForeignPooling
 from lcpool.pool.lc import LCPooling
 from lcpool.pool.local import LocalAssignmentPooling, LocalClusterPooling
 from lcpool.pool.mincut import MinCutPooling
+from lcpool.pool.none import NoPooling
 from lcpool.pool.output import Pooled
 from lcpool.pool.sag import SAGPooling
+from lcpool.pool.scored import ScoredPooling
+from lcpool.pool.selection import Selection
 from lcpool.pool.topk import TopKPooling
 
 __all__ = [
     "ASAPooling",
     "DenseAssignmentPooling",
     "DiffPooling",
+    "ForeignPooling",
     "LCPooling",
     "LocalAssignmentPooling",
     "LocalClusterPooling",
     "MinCutPooling",
+    "NoPooling",
     "Pooled",
+    "Pooling",
+    "PoolingError",
     "SAGPooling",
+    "ScoredPooling",
+    "Selection",
     "TopKPooling",
 ]

@@ -15,6 +15,7 @@ from lcpool.ops.assignment import nonzero
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.edges import Edges, loop_weights
 from lcpool.ops.graph import Graph, edge_weight
+from lcpool.pool.base import check_width
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.output import Pooled
 from lcpool.pool.pyg import accept_pyg_state
@@ -33,7 +34,7 @@ class ASAPooling(LocalAssignmentPooling):
 
     Args:
         in_channels: width of the node features.
-        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
+        ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
         GNN: class of a convolution that refines the features attention looks at.
         dropout: share of the attention coefficients dropped in training.
         negative_slope: slope of the LeakyReLU below zero.
@@ -53,6 +54,7 @@ class ASAPooling(LocalAssignmentPooling):
         max_edges: int = MAX_EDGES,
         **kwargs: Any,
     ) -> None:
+        check_width("in_channels", in_channels)
         if GNN is None and kwargs:
             raise TypeError(f"unknown arguments {sorted(kwargs)}: they would go to 'GNN'.")
         conv = None if GNN is None else faster(GNN)(in_channels, in_channels, **kwargs)
@@ -72,28 +74,30 @@ class ASAPooling(LocalAssignmentPooling):
 
     def forward(
         self,
-        x: Tensor,
-        edge_index: Tensor,
+        x: Tensor | Graph,
+        edge_index: Tensor | None = None,
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
         attn: Tensor | None = None,
         *,
         batch_size: int | None = None,
     ) -> Pooled:
-        """Pool a batch of graphs; see :meth:`LocalAssignmentPooling.forward`."""
-        return super().forward(x, edge_index, edge_weight, batch, attn, batch_size=batch_size)
-
-    def prepare(self, graph: Graph) -> Graph:
-        """A + I: ones on the diagonal where it has none."""
-        index, weight = graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype)
-        others = nonzero(index[0] != index[1], graph.checks)
-        nodes = torch.arange(graph.num_nodes, device=index.device)
-        if weight is not None:
-            own = loop_weights(index, weight, graph.num_nodes)
-            weight = torch.cat([weight.index_select(0, others), own])
-        index = torch.cat([index.index_select(1, others), nodes.expand(2, -1)], dim=1)
-        edges = Edges(index, graph.num_nodes, graph.edges.symmetric)
-        return replace(graph, edges=edges, edge_attr=weight)
+        """Pool a batch of graphs; see :meth:`Pooling.forward`. The third argument is PyG's."""
+        graph = self.check(x, edge_index, edge_weight, batch, batch_size)
+        return super().forward(with_self_loops(graph), attn=attn)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.in_channels}, {self._size_repr()})"
+
+
+def with_self_loops(graph: Graph) -> Graph:
+    """A + I: ones on the diagonal where it has none."""
+    index, weight = graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype)
+    others = nonzero(index[0] != index[1], graph.checks)
+    nodes = torch.arange(graph.num_nodes, device=index.device)
+    if weight is not None:
+        own = loop_weights(index, weight, graph.num_nodes)
+        weight = torch.cat([weight.index_select(0, others), own])
+    index = torch.cat([index.index_select(1, others), nodes.expand(2, -1)], dim=1)
+    edges = Edges(index, graph.num_nodes, graph.edges.symmetric)
+    return replace(graph, edges=edges, edge_attr=weight)

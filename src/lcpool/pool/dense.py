@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -13,14 +13,36 @@ from lcpool.nn.conv import convolve
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.dense import Chunks, DenseAssignment, neighbour_sum
 from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph, check_channels, edge_weight
+from lcpool.ops.graph import Graph, edge_weight
+from lcpool.ops.lazy import lazy
 from lcpool.ops.operator import is_traced
 from lcpool.ops.precision import wide
 from lcpool.ops.sizes import Sizes
-from lcpool.pool.output import Pooled
+from lcpool.pool.base import Pooling, check_width
+from lcpool.pool.selection import Selection, itself
 
 
-class DenseAssignmentPooling(nn.Module):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Clusters(Selection):
+    """k clusters of every graph.
+
+    Attributes:
+        graph: the input.
+        weight: its edges' weights, or None.
+        S: the dense assignment.
+    """
+
+    graph: Graph
+    weight: Tensor | None
+    S: DenseAssignment
+
+    @lazy
+    def A(self) -> Tensor:  # noqa: N802 - the paper's name
+        """SᵀAS of each graph, ``[batch_size, k, k]``."""
+        return self.S.blocks(neighbour_sum(self.S.value, self.graph, self.weight))
+
+
+class DenseAssignmentPooling(Pooling):
     r"""Dense assignment: every graph becomes k clusters.
 
     .. math::
@@ -31,91 +53,60 @@ class DenseAssignmentPooling(nn.Module):
 
     Args:
         assign: f, called as ``assign(x, edge_index)``, with the weights third where there are any;
-            k values a node.
+            k values per node.
         num_clusters: k.
     """
 
-    loss_weights: ClassVar[Mapping[str, float]] = {}
+    reads_sizes: ClassVar[bool] = False  # k is known
 
     def __init__(self, assign: nn.Module, num_clusters: int) -> None:
         super().__init__()
-        if num_clusters < 1:
-            raise ValueError(f"'num_clusters' must be at least 1, not {num_clusters}.")
+        self.num_clusters = check_width("num_clusters", num_clusters)
         self.assign: Any = assign
-        self.num_clusters = num_clusters
-
-    def reset_parameters(self) -> None:
-        """Draw the parameters of the assignment anew."""
-        self.assign.reset_parameters()
 
     def logits(self, graph: Graph, weight: Tensor | None) -> Tensor:
         """f(X, A) before the softmax."""
         return convolve(self.assign, graph.x, graph.edges, weight)
 
-    def losses(
-        self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
-    ) -> dict[str, Tensor]:
-        """The auxiliary losses of each graph, ``[batch_size]``, from S and A' = SᵀAS."""
-        return {}
-
-    def _losses(
-        self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
-    ) -> dict[str, Tensor]:
-        """:meth:`losses`, in float32 or better whatever the features are."""
-        with torch.autocast(A.device.type, enabled=False):
-            S = DenseAssignment(wide(S.value), S.chunks)
-            return self.losses(graph, None if weight is None else wide(weight), S, wide(A))
-
     def normalize(self, A: Tensor) -> Tensor:
-        """What becomes of A' before it is returned."""
+        """What becomes of SᵀAS before it is returned."""
         return A
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        *,
-        batch_size: int | None = None,
-    ) -> Pooled:
-        """Pool a batch of graphs.
+    def dense_losses(
+        self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
+    ) -> dict[str, Tensor]:
+        """The auxiliary losses of each graph, ``[batch_size]``, from S and SᵀAS."""
+        return {}
 
-        Args:
-            x: node features, ``[num_nodes, channels]``.
-            edge_index: source and target of each edge, ``[2, num_edges]``.
-            edge_attr: edge weights, ``[num_edges]``.
-            batch: the graph of each node; one graph if None. Need not be sorted.
-            batch_size: the number of graphs. With it nothing is asked of a GPU.
-        """
-        graph = Graph.of(x, edge_index, edge_attr, batch, batch_size, size_follows=False)
-        check_channels(self, graph.x)
-        return self.pool(graph)
+    def pooled_counts(self, counts: Tensor) -> Tensor:
+        """K of each graph."""
+        return torch.full_like(counts, self.num_clusters)
 
-    def pool(self, graph: Graph) -> Pooled:
-        """:meth:`forward` on checked input."""
+    def select(self, graph: Graph) -> Clusters:
+        """S = softmax(f(X, A))."""
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
         if not is_traced():
             check_complete(graph.batch_size, self.num_clusters)
         S = DenseAssignment(self.logits(graph, weight).softmax(dim=-1), Chunks.of(graph))
-        X = S.reduce(graph.x)
-        A = S.reduce(neighbour_sum(S.value, graph, weight))
-        losses = self._losses(graph, weight, S, A)
-        has_nodes = graph.node_counts() > 0
-        total = sum((self.loss_weights[k] * v for k, v in losses.items()), A.new_zeros(A.size(0)))
-        mean = partial(_mean_where, has_nodes)
-        edges, batch = complete_edges(graph.batch_size, self.num_clusters, A.device)
         counts = torch.full((graph.batch_size,), self.num_clusters)
-        sizes = Sizes.of(counts, A.device, edges.num_nodes)
-        weight = self.normalize(A).reshape(-1)
-        pooled = Graph(X.flatten(0, 1), edges, weight, batch, graph.batch_size, sizes, graph.checks)
-        return Pooled.of(
-            pooled, None, None,
-            losses={name: mean(loss) for name, loss in losses.items()},
-            loss=mean(total) if losses else 0.0,
-            graph_loss=total.where(has_nodes, 0.0),
-            _assignment=S,
-        )  # fmt: skip
+        nodes = torch.arange(graph.batch_size * self.num_clusters, device=graph.x.device)
+        sizes = Sizes.of(counts, graph.x.device, nodes.numel())
+        batch = nodes // self.num_clusters
+        return Clusters(partial(itself, S), batch, sizes, graph=graph, weight=weight, S=S)
+
+    def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor]:
+        """SᵀAS, normalized: all k² edges of each graph."""
+        assert isinstance(S, Clusters)
+        edges = complete_edges(graph.batch_size, self.num_clusters, graph.x.device)
+        return edges, self.normalize(S.A).reshape(-1)
+
+    def losses(self, graph: Graph, S: Selection) -> dict[str, Tensor]:
+        """:meth:`dense_losses`, in float32 or better whatever the features are."""
+        assert isinstance(S, Clusters)
+        with torch.autocast(S.A.device.type, enabled=False):
+            dense = DenseAssignment(wide(S.S.value), S.S.chunks)
+            weight = None if S.weight is None else wide(S.weight)
+            return self.dense_losses(graph, weight, dense, wide(S.A))
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.assign}, {self.num_clusters})"
@@ -131,15 +122,9 @@ def check_complete(batch_size: int, k: int) -> None:
         )
 
 
-def complete_edges(batch_size: int, k: int, device: torch.device) -> tuple[Edges, Tensor]:
-    """All k² edges of ``batch_size`` graphs of k nodes, sorted, and the graph of each node."""
+def complete_edges(batch_size: int, k: int, device: torch.device) -> Edges:
+    """All k² edges of ``batch_size`` graphs of k nodes, sorted."""
     nodes = torch.arange(batch_size * k, device=device)
-    graphs = nodes // k
     source = nodes.view(-1, 1).expand(-1, k).reshape(-1)
     target = nodes.view(batch_size, 1, k).expand(-1, k, -1).reshape(-1)
-    return Edges(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k), graphs
-
-
-def _mean_where(wanted: Tensor, values: Tensor) -> Tensor:
-    """The mean of the values that are wanted; 0 if none is."""
-    return values.where(wanted, 0.0).sum() / wanted.sum().clamp(min=1)
+    return Edges(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k)

@@ -11,6 +11,7 @@ from torch_geometric.nn import GCNConv
 from lcpool.nn.conv import faster
 from lcpool.ops.dense import DenseAssignment, graph_sum, safe_div, safe_sqrt, squared_norm
 from lcpool.ops.graph import Graph
+from lcpool.pool.base import check_width
 from lcpool.pool.dense import DenseAssignmentPooling
 
 
@@ -47,11 +48,13 @@ class DiffPooling(DenseAssignmentPooling):
         normalize: bool = True,
         **kwargs: Any,
     ) -> None:
+        check_width("in_channels", in_channels)
+        check_width("num_clusters", num_clusters)
         super().__init__(faster(GNN)(in_channels, num_clusters, **kwargs), num_clusters)
         self.in_channels = in_channels
         self.normalized = normalize
 
-    def losses(
+    def dense_losses(
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
     ) -> dict[str, Tensor]:
         """Link prediction and entropy."""
@@ -59,7 +62,7 @@ class DiffPooling(DenseAssignmentPooling):
         if weight is None:
             weight = A.new_ones(graph.edge_index.size(1))
         trace = A.diagonal(dim1=1, dim2=2).sum(-1)
-        gram = S.reduce(S.value)
+        gram = S.blocks(S.value)
         # Three large numbers that nearly cancel: add them in double.
         square = squared_norm(graph, weight, graph.num_nodes).double() - 2 * trace.double()
         square = square + gram.double().square().sum((1, 2))

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from lcpool.nn import LCSMP
+from lcpool.ops.choose import choose
 from lcpool.ops.connect import HOPS, MAX_EDGES
+from lcpool.ops.graph import Graph
+from lcpool.ops.precision import wide
+from lcpool.ops.topk import KeepPlan
+from lcpool.pool.base import check_width
 from lcpool.pool.local import LocalClusterPooling
+from lcpool.pool.scored import KeptNodes
 
 
 class LCPooling(LocalClusterPooling):
@@ -23,8 +30,8 @@ class LCPooling(LocalClusterPooling):
 
     Args:
         in_channels: width of the node features.
-        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
-        min_score: keep the nodes with h above this instead; overrides ``ratio``.
+        ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
+        min_score: keep the nodes with h above this instead; ``ratio`` is not used then.
         multiplier: factor on the pooled features.
         hidden_channels: width inside LCSMP; ``in_channels`` by default.
         cluster: v, a convolution from ``in_channels`` to ``in_channels`` (LCPool*).
@@ -47,7 +54,7 @@ class LCPooling(LocalClusterPooling):
     def __init__(
         self,
         in_channels: int,
-        ratio: float = 0.5,
+        ratio: float | None = 0.5,
         min_score: float | None = None,
         multiplier: float = 1.0,
         *,
@@ -59,20 +66,52 @@ class LCPooling(LocalClusterPooling):
         max_edges: int = MAX_EDGES,
         hops: int = HOPS,
     ) -> None:
-        score = LCSMP(in_channels, hidden_channels, rescale)
+        score = LCSMP(check_width("in_channels", in_channels), hidden_channels, rescale)
         super().__init__(
             score, cluster, ratio, min_score, multiplier, self_loops, edge_fill, max_edges, hops
         )
         self.in_channels = in_channels
 
+    def select(self, graph: Graph, attn: Tensor | None = None) -> KeptNodes:
+        """î and X', by one operator where it applies, else step by step."""
+        fused = self.fused(graph) if attn is None else None
+        return super().select(graph, attn) if fused is None else fused
+
+    def fused(self, graph: Graph) -> KeptNodes | None:
+        r"""Scores, softmax, top-k and gate as one operator; None where that does not apply.
+
+        The operator computes the paper's score and nothing else:
+
+        ==========================  ============================================================
+        it needs                    otherwise step by step, because
+        ==========================  ============================================================
+        an ``LCSMP``, no subclass   a score of one's own may compute anything
+        its layers without hooks    a hook, or a stack of runs, must see each layer
+        no ``rescale``              the operator gates with h, not with n·h
+        ``ratio``                   with ``min_score`` the scores decide how many are kept
+        nodes sorted by graph       the kernel walks over the rows of each graph
+        float32 or float64          16 bits are widened first, and autocast chooses types itself
+        ==========================  ============================================================
+        """
+        score, x = self.score, graph.x
+        if type(score) is not LCSMP or score.rescale or self.ratio is None or graph.sizes is None:
+            return None
+        parameters = score.plain_parameters()
+        if parameters is None or wide(x) is not x or torch.is_autocast_enabled(x.device.type):
+            return None
+        plan = KeepPlan.of(self.ratio, graph)
+        X, S = self.gather(graph)
+        score.check(X)
+        X, h, kept, ok = choose(X, graph, plan, parameters)
+        return self.keep(graph, S, X, h, kept, plan, ok)
+
     def __repr__(self) -> str:
         shown = [str(self.in_channels), self._size_repr()]
         score = self.score
         usual = {"multiplier": 1.0, "self_loops": True, "edge_fill": None, "hops": HOPS}
-        assert isinstance(score, LCSMP)
-        if score.hidden_channels != self.in_channels:
+        if isinstance(score, LCSMP) and score.hidden_channels != self.in_channels:
             shown.append(f"hidden_channels={score.hidden_channels}")
         shown += [f"cluster={self.cluster}"] if self.cluster is not None else []
         shown += [f"{k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v]
-        shown += ["rescale=True"] if score.rescale else []
+        shown += ["rescale=True"] if isinstance(score, LCSMP) and score.rescale else []
         return f"{self.__class__.__name__}({', '.join(shown)})"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from lcpool.nn.conv import convolve, known_to
-from lcpool.ops.assignment import Assignment, clusters, selection
+from lcpool.notice import warn_caller
+from lcpool.ops.assignment import Assignment, clusters
 from lcpool.ops.connect import (
     HOPS,
     MAX_EDGES,
@@ -20,12 +21,17 @@ from lcpool.ops.connect import (
 )
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, edge_weight
-from lcpool.ops.topk import KeepPlan, Kept
 from lcpool.ops.weighted import connect_assignment
-from lcpool.pool.selection import ScoreFunction, SelectionPooling, check_instance
+from lcpool.pool.scored import KeptNodes, ScoredPooling, check_instance
+from lcpool.pool.selection import Selection
+
+NOT_LOCAL = (
+    "prerequisite 1 does not hold: the assignment lets a node contribute to a cluster it has no "
+    "edge to."
+)
 
 
-class LocalAssignmentPooling(SelectionPooling):
+class LocalAssignmentPooling(ScoredPooling):
     r"""Local assignment selection: any local S, and a pooled graph that carries its weights.
 
     .. math::
@@ -41,9 +47,10 @@ class LocalAssignmentPooling(SelectionPooling):
         assign: f, called as ``assign(x, edge_index, edge_weight)``; returns an
             :class:`~lcpool.Assignment` with an entry only where I + A has one (prerequisite 1).
             None for f = I.
-        score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value a node.
-        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
-        min_score: keep the nodes with h above this instead; overrides ``ratio``.
+        score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value per node,
+            which may also ask for ``batch`` and ``edge_attr``.
+        ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
+        min_score: keep the nodes with h above this instead; ``ratio`` is not used then.
         multiplier: factor on the pooled features.
         self_loops: keep the diagonal of A'.
         max_edges: refuse a pooled graph with more edges than this.
@@ -60,8 +67,8 @@ class LocalAssignmentPooling(SelectionPooling):
     def __init__(
         self,
         assign: Callable[[Tensor, Tensor, Tensor | None], Assignment] | None,
-        score: ScoreFunction,
-        ratio: float = 0.5,
+        score: Callable[..., Tensor],
+        ratio: float | None = 0.5,
         min_score: float | None = None,
         multiplier: float = 1.0,
         self_loops: bool = True,
@@ -74,8 +81,13 @@ class LocalAssignmentPooling(SelectionPooling):
         self.self_loops = self_loops
         self.verify = verify
 
+    @property
+    def reads_x(self) -> bool:
+        """With f = I, only the score reads features."""
+        return self.assign is not None
+
     def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
-        """S = f(X, A) and X* = SᵀX."""
+        """X* = SᵀX, and S = f(X, A)."""
         if self.assign is None:
             return graph.x, None
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
@@ -88,37 +100,40 @@ class LocalAssignmentPooling(SelectionPooling):
                 f"the assignment function must return an Assignment of {graph.num_nodes} nodes to "
                 f"as many clusters, not {type(S).__name__}."
             )
-        if self.verify and not S.is_local(graph.edge_index):
-            raise ValueError(
-                "prerequisite 1 does not hold: the assignment lets a node contribute to a cluster "
-                "it has no edge to."
-            )
-        return S.reduce(graph.x), S
+        x = graph.x
+        if self.verify:
+            local = ~S.strays(graph.edge_index).any()
+            x = graph.checks.require(x, local, lambda: NOT_LOCAL)
+        return S.reduce(x), S
 
-    def connect(
-        self, graph: Graph, kept: Kept, plan: KeepPlan | None, S: Assignment | None
-    ) -> tuple[Edges, Tensor | None, Assignment | Callable[[], Assignment]]:
-        """A' = S'ᵀAS'."""
-        perm = kept.perm
+    def assigned(
+        self, graph: Graph, perm: Tensor, S: Assignment | None
+    ) -> Callable[[], Assignment]:
+        """S' = S(:, î)."""
         if S is None:
+            return partial(Assignment.of_nodes, perm, graph.num_nodes)
+        return partial(S.columns, perm, graph.checks)
+
+    def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor | None]:
+        """A' = S'ᵀAS'."""
+        assert isinstance(S, KeptNodes)
+        if self.assign is None:
             index, attr = filter_edges(
-                graph.edge_index, graph.edge_attr, perm, graph.num_nodes, graph.checks
+                graph.edge_index, graph.edge_attr, S.perm, graph.num_nodes, graph.checks
             )
-            edges = Edges(index, perm.numel(), graph.edges.symmetric)
-            return edges, attr, partial(selection, perm, graph.num_nodes)
-        S = S.columns(perm, graph.checks)
+            return Edges(index, S.num_pooled, graph.edges.symmetric), attr
         index, weight = connect_assignment(
-            graph.edge_index, S, edge_weight(graph.edge_attr, graph.x.dtype), graph.batch, plan,
-            self.self_loops, self.max_edges, graph.checks,
+            graph.edge_index, S.assignment, edge_weight(graph.edge_attr, graph.x.dtype),
+            graph.batch, S.plan, self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
-        return Edges(index, perm.numel(), graph.edges.symmetric, in_order=True), weight, S
+        return Edges(index, S.num_pooled, graph.edges.symmetric, in_order=True), weight
 
     def __repr__(self) -> str:
         name = self.__class__.__name__
         return f"{name}({self.assign}, {self.score}, {self._size_repr()})"
 
 
-class LocalClusterPooling(SelectionPooling):
+class LocalClusterPooling(ScoredPooling):
     r"""Local cluster selection (lemma 5): every node contributes to all its neighbours.
 
     .. math::
@@ -132,11 +147,12 @@ class LocalClusterPooling(SelectionPooling):
     not used, and dropped with a warning unless ``edge_fill`` says what new edges get.
 
     Args:
-        score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value a node.
+        score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value per node,
+            which may also ask for ``batch`` and ``edge_attr``.
         cluster: v, a convolution called as ``cluster(x, edge_index)``. None where a convolution
             stands before the pooling anyway (proposition 7).
-        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
-        min_score: keep the nodes with h above this instead; overrides ``ratio``.
+        ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
+        min_score: keep the nodes with h above this instead; ``ratio`` is not used then.
         multiplier: factor on the pooled features.
         self_loops: keep the diagonal of A', as the formula gives it.
         edge_fill: keep the attributes of surviving edges, and give this value to new ones.
@@ -147,9 +163,9 @@ class LocalClusterPooling(SelectionPooling):
 
     def __init__(
         self,
-        score: ScoreFunction,
+        score: Callable[..., Tensor],
         cluster: Callable[[Tensor, Tensor], Tensor] | None = None,
-        ratio: float = 0.5,
+        ratio: float | None = 0.5,
         min_score: float | None = None,
         multiplier: float = 1.0,
         self_loops: bool = True,
@@ -164,33 +180,40 @@ class LocalClusterPooling(SelectionPooling):
         self.self_loops = self_loops
         self.edge_fill = edge_fill
 
+    @property
+    def reads_x(self) -> bool:
+        """Without v, only the score reads features."""
+        return self.cluster is not None
+
     def gather(self, graph: Graph) -> tuple[Tensor, None]:
         """X* = v(X, A)."""
         if self.cluster is None:
             return graph.x, None
         return convolve(self.cluster, graph.x, graph.edges), None
 
-    def connect(
-        self, graph: Graph, kept: Kept, plan: KeepPlan | None, S: Assignment | None
-    ) -> tuple[Edges, Tensor | None, Assignment | Callable[[], Assignment]]:
+    def assigned(
+        self, graph: Graph, perm: Tensor, S: Assignment | None
+    ) -> Callable[[], Assignment]:
+        """ones(I + A)(:, î) with rows that sum to one, so that ``lift`` takes means."""
+        return partial(_mean_of_clusters, graph.edge_index, perm, graph.num_nodes, graph.x.dtype)
+
+    def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor | None]:
         """A' = ones(A + AᵀA + A² + AᵀA²)(î, î), or what fewer hops leave of it."""
-        perm = kept.perm
+        assert isinstance(S, KeptNodes)
         index = connect_clusters(
-            graph.edges, kept, graph.batch, plan,
+            graph.edges, S.kept, graph.batch, S.plan,
             self.self_loops, self.max_edges, graph.checks, self.hops,
         )  # fmt: skip
-        edges = Edges(index, perm.numel(), graph.edges.symmetric, in_order=True)
-        means = partial(_mean_of_clusters, graph.edge_index, perm, graph.num_nodes)
-        return edges, self._edge_attr(graph, perm, index), means
+        edges = Edges(index, S.num_pooled, graph.edges.symmetric, in_order=True)
+        return edges, self._edge_attr(graph, S.perm, index)
 
     def _edge_attr(self, graph: Graph, perm: Tensor, edges: Tensor) -> Tensor | None:
         if graph.edge_attr is None:
             return None
         if self.edge_fill is None:
-            warnings.warn(
+            warn_caller(
                 f"{self.__class__.__name__} connects unweighted graphs and returns edge_attr=None. "
-                f"Pass edge_fill=… to keep the attributes of surviving edges, or edge_attr=None.",
-                stacklevel=7,
+                f"Pass edge_fill=… to keep the attributes of surviving edges, or edge_attr=None."
             )
             return None
         return surviving_edge_attr(
@@ -202,6 +225,7 @@ class LocalClusterPooling(SelectionPooling):
         return f"{self.__class__.__name__}({self.score}{cluster}, {self._size_repr()})"
 
 
-def _mean_of_clusters(edge_index: Tensor, perm: Tensor, num_nodes: int) -> Assignment:
-    """ones(I + A)(:, î) with rows that sum to one."""
-    return clusters(edge_index, perm, num_nodes).row_means()
+def _mean_of_clusters(
+    edge_index: Tensor, perm: Tensor, num_nodes: int, dtype: torch.dtype
+) -> Assignment:
+    return clusters(edge_index, perm, num_nodes).row_means(dtype)

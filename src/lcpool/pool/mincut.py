@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lcpool.ops.dense import DenseAssignment, graph_sum, safe_div, safe_sqrt
 from lcpool.ops.graph import Graph
+from lcpool.pool.base import check_width
 from lcpool.pool.dense import DenseAssignmentPooling
 
 
@@ -41,6 +42,8 @@ class MinCutPooling(DenseAssignmentPooling):
     loss_weights: ClassVar[Mapping[str, float]] = {"cut": 0.5, "ortho": 1.0}
 
     def __init__(self, in_channels: int, num_clusters: int, temp: float = 1.0) -> None:
+        check_width("in_channels", in_channels)
+        check_width("num_clusters", num_clusters)
         super().__init__(nn.Linear(in_channels, num_clusters), num_clusters)
         self.in_channels = in_channels
         self.temp = temp
@@ -50,7 +53,7 @@ class MinCutPooling(DenseAssignmentPooling):
         values: Tensor = self.assign(graph.x)
         return values / self.temp
 
-    def losses(
+    def dense_losses(
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
     ) -> dict[str, Tensor]:
         """Cut and orthogonality."""
@@ -59,7 +62,7 @@ class MinCutPooling(DenseAssignmentPooling):
         degree = weight.new_zeros(graph.num_nodes).index_add(0, source, weight)
         volume = graph_sum(degree * S.value.square().sum(-1), graph)
         cut = -safe_div(A.diagonal(dim1=1, dim2=2).sum(-1), volume)
-        gram = S.reduce(S.value)
+        gram = S.blocks(S.value)
         k = self.num_clusters
         norm = safe_sqrt(gram.square().sum((1, 2))).view(-1, 1, 1)
         uniform = torch.eye(k, dtype=gram.dtype, device=gram.device) / math.sqrt(k)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from lcpool.ops.assignment import Assignment
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
 from lcpool.ops.lazy import lazy
+from lcpool.pool.selection import Selection
 
 
 class _Items(NamedTuple):
@@ -19,8 +21,8 @@ class _Items(NamedTuple):
     edge_index: Tensor
     edge_attr: Tensor | None
     batch: Tensor
-    perm: Tensor | None
-    score: Tensor | None
+    perm: Tensor | None = None
+    score: Tensor | None = None
 
 
 class Pooled(_Items):
@@ -31,24 +33,23 @@ class Pooled(_Items):
         edge_index: edges of A'.
         edge_attr: weights or attributes of those edges, or None.
         batch: the graph of each pooled node.
-        perm: the input node each pooled node stands on; None for dense assignment.
-        score: h of the kept nodes; None for dense assignment.
+        perm: the input node each pooled node stands on; None where it stands on none.
+        score: h of the kept nodes; None where nodes have no score.
 
     Attributes:
+        graph: the pooled graph and what is known of it, for the next layer.
         batch_size: the number of graphs, trailing empty ones included.
-        graph: the pooled graph and what is known of it.
-        assignment: S', from input nodes to pooled nodes.
+        assignment: S, from input nodes to pooled nodes.
         losses: auxiliary losses by name, unweighted.
         loss: their weighted sum, to be added to the training loss; 0 where there are none.
         graph_loss: that sum for each graph, 0 for empty ones; None where there are no losses.
     """
 
-    batch_size: int = 0
-    graph: Graph
     losses: Mapping[str, Tensor] = MappingProxyType({})
     loss: Tensor | float = 0.0
     graph_loss: Tensor | None = None
-    _assignment: Any = None
+    made: Assignment | Callable[[], Assignment]
+    lifting: Callable[[Tensor, Assignment], Tensor]
 
     def __new__(
         cls,
@@ -56,8 +57,8 @@ class Pooled(_Items):
         edge_index: Tensor,
         edge_attr: Tensor | None,
         batch: Tensor,
-        perm: Tensor | None,
-        score: Tensor | None,
+        perm: Tensor | None = None,
+        score: Tensor | None = None,
         **attributes: Any,
     ) -> Pooled:
         """Make the tuple; the keywords become attributes."""
@@ -66,40 +67,62 @@ class Pooled(_Items):
             setattr(self, name, value)
         return self
 
-    @lazy
-    def assignment(self) -> Any:
-        """S', made when it is first asked for."""
-        return self._assignment() if callable(self._assignment) else self._assignment
-
     @classmethod
     def of(
-        cls, graph: Graph, perm: Tensor | None, score: Tensor | None, **attributes: Any
+        cls,
+        graph: Graph,
+        S: Selection,
+        lifting: Callable[[Tensor, Assignment], Tensor],
+        **attributes: Any,
     ) -> Pooled:
-        """The output of a pooling that gave ``graph``, which is kept for the next layer."""
+        """The output of a pooling that selected S and gave ``graph``."""
         return cls(
-            graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(), perm, score,
-            batch_size=graph.batch_size, graph=graph, **attributes,
+            graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(), S.perm, S.score,
+            graph=graph, made=S.made, lifting=lifting, **attributes,
         )  # fmt: skip
+
+    @lazy
+    def graph(self) -> Graph:
+        """The pooled graph; checked here where the output was put together by hand."""
+        return Graph.of(self.x, self.edge_index, self.edge_attr, self.batch)
+
+    @property
+    def batch_size(self) -> int:
+        """The number of graphs, trailing empty ones included."""
+        return self.graph.batch_size
+
+    @lazy
+    def assignment(self) -> Assignment:
+        """S, made when it is first asked for."""
+        return self.made if isinstance(self.made, Assignment) else self.made()
+
+    def labels(self) -> Tensor:
+        """The pooled node that each input node belongs to most, −1 where it belongs to none."""
+        return self.assignment.labels(self.perm)
+
+    def lift(self, x: Tensor | None = None) -> Tensor:
+        """Bring features of the pooled nodes back to the input nodes: S X'.
+
+        For TopK and SAG the dropped nodes get zeros; for LCPool every node gets the mean of the
+        clusters it belongs to (zeros if to none); for ASAP, DiffPool and MinCut it is S times X'.
+
+        Args:
+            x: features of the pooled nodes, by default the ones in this output.
+        """
+        return self.lifting(self.x if x is None else x, self.assignment)
 
     def _replace(self, **items: Any) -> Pooled:
         """The same output with other items."""
+        known = self.graph
         new = Pooled(**{**self._asdict(), **items}, **self.__dict__)
-        known = self.__dict__.get("graph")
-        if known is None:
-            return new
         if not {"edge_index", "batch"}.isdisjoint(items):  # Nothing is known of these.
             known = replace(known, edges=Edges(new.edge_index, new.x.size(0)), sizes=None)
         new.graph = replace(known, x=new.x, edge_attr=new.edge_attr, batch=new.batch)
         return new
 
-    def lift(self, x: Tensor | None = None) -> Tensor:
-        """Bring features of the pooled nodes back to the input nodes: S'X'.
-
-        For TopK and SAG the dropped nodes get zeros; for LCPool every node gets the mean of the
-        clusters it belongs to (zeros if to none); for ASAP, DiffPool and MinCut it is S' times X'.
-
-        Args:
-            x: features of the pooled nodes, by default the ones in this output.
-        """
-        lifted: Tensor = self.assignment.lift(self.x if x is None else x)
-        return lifted
+    def __repr__(self) -> str:
+        shapes = (
+            f"{name}={None if value is None else list(value.shape)}"
+            for name, value in self._asdict().items()
+        )
+        return f"{self.__class__.__name__}({', '.join(shapes)})"

@@ -10,6 +10,7 @@ from torch_geometric.nn import GraphConv
 
 from lcpool.nn import ConvScore
 from lcpool.nn.conv import faster
+from lcpool.pool.base import check_width
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.pyg import accept_pyg_state
 
@@ -27,10 +28,10 @@ class SAGPooling(LocalAssignmentPooling):
 
     Args:
         in_channels: width of the node features.
-        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
+        ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
         GNN: the class of the convolution that scores.
-        min_score: keep the nodes with h = softmax(GNN(X, A)) above this instead; overrides
-            ``ratio``.
+        min_score: keep the nodes with h = softmax(GNN(X, A)) above this instead; ``ratio``
+            is not used then.
         multiplier: factor on the pooled features.
         nonlinearity: σ, by name or as a callable.
         **kwargs: further arguments of the convolution.
@@ -39,14 +40,14 @@ class SAGPooling(LocalAssignmentPooling):
     def __init__(
         self,
         in_channels: int,
-        ratio: float = 0.5,
+        ratio: float | None = 0.5,
         GNN: Callable[..., nn.Module] = GraphConv,
         min_score: float | None = None,
         multiplier: float = 1.0,
         nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
         **kwargs: Any,
     ) -> None:
-        conv = faster(GNN)(in_channels, 1, **kwargs)
+        conv = faster(GNN)(check_width("in_channels", in_channels), 1, **kwargs)
         score = ConvScore(conv, nonlinearity if min_score is None else "softmax")
         super().__init__(None, score, ratio, min_score, multiplier)
         self.in_channels, self.GNN = in_channels, GNN

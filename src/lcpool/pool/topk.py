@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from lcpool.nn import ProjectionScore
+from lcpool.pool.base import check_width
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.pyg import accept_pyg_state
 
@@ -22,8 +23,9 @@ class TopKPooling(LocalAssignmentPooling):
 
     Args:
         in_channels: width of the node features.
-        ratio: share of the nodes kept, a float in (0, 1], or their number, an int.
-        min_score: keep the nodes with h = softmax(Xp) above this instead; overrides ``ratio``.
+        ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
+        min_score: keep the nodes with h = softmax(Xp) above this instead; ``ratio`` is
+            not used then.
         multiplier: factor on the pooled features.
         nonlinearity: σ, by name or as a callable.
     """
@@ -31,11 +33,12 @@ class TopKPooling(LocalAssignmentPooling):
     def __init__(
         self,
         in_channels: int,
-        ratio: float = 0.5,
+        ratio: float | None = 0.5,
         min_score: float | None = None,
         multiplier: float = 1.0,
         nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
     ) -> None:
+        check_width("in_channels", in_channels)
         score = ProjectionScore(in_channels, nonlinearity if min_score is None else "softmax")
         super().__init__(None, score, ratio, min_score, multiplier)
         self.in_channels = in_channels

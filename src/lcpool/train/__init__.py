@@ -4,7 +4,8 @@ from lcpool.train.api import train, train_runs
 from lcpool.train.loop import Run, Trainer
 from lcpool.train.protocol import RULES, Protocol
 from lcpool.train.result import Model, Result
-from lcpool.train.stacked import CannotStackError, Stack
+from lcpool.train.stackable import CannotStackError
+from lcpool.train.stacked import Stack
 
 __all__ = [
     "RULES",

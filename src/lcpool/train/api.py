@@ -20,7 +20,8 @@ from lcpool.train.loop import Trainer, initial_model, run_losses
 from lcpool.train.protocol import Protocol
 from lcpool.train.result import Model, Result
 from lcpool.train.seeding import seeded
-from lcpool.train.stacked import CannotStackError, Single, Stack
+from lcpool.train.stackable import CannotStackError
+from lcpool.train.stacked import Single, Stack
 from lcpool.train.tensors import take_over
 
 OnEpoch = Callable[[Trainer], None]

@@ -20,6 +20,7 @@ from lcpool.nn.leaf import Bias, Projection, project
 from lcpool.train.bands import BandedBatchNorm, BandedLinear, Spread
 from lcpool.train.rows import Levels, Rows, Running
 from lcpool.train.runwise import RunwiseBatchNorm, RunwiseLinear, aligned
+from lcpool.train.stackable import CannotStackError
 
 
 class Stacked(nn.Module):
@@ -40,10 +41,15 @@ class Stacked(nn.Module):
         for name, _ in parts[0].named_buffers(recurse=False):
             self.register_buffer(name, torch.stack([getattr(part, name) for part in parts]))
 
-    @property
-    def rows(self) -> Rows:
-        """The rows of each run at this layer's level."""
-        return self.levels.rows[self.level]
+    def rows_of(self, x: Tensor) -> Rows:
+        """The rows of each run at this layer's level, which ``x`` must be."""
+        rows = self.levels.rows[self.level]
+        if rows.total != x.size(0):  # kernels would read past the end
+            raise CannotStackError(
+                f"a layer works on {x.size(0)} rows where the runs have {rows.total}: inside a "
+                f"pooling only layers on the input's nodes can be stacked."
+            )
+        return rows
 
 
 class StackedLinear(Stacked):
@@ -53,7 +59,7 @@ class StackedLinear(Stacked):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform every row with the parameters of its run."""
-        rows, kernels = self.rows, gpu_kernels(x)
+        rows, kernels = self.rows_of(x), gpu_kernels(x)
         linear: Any = BandedLinear if rows.banded else RunwiseLinear
         linear = linear if kernels is None else kernels.TritonLinear
         out: Tensor = linear.apply(x, self.weight, getattr(self, "bias", None), rows)
@@ -67,10 +73,10 @@ class StackedBias(Stacked):
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the bias of its run to every row."""
-        kernels = gpu_kernels(x)
+        kernels, rows = gpu_kernels(x), self.rows_of(x)
         if kernels is None:
-            return x + per_row(self.bias, self.rows)
-        out: Tensor = kernels.TritonBias.apply(x, self.bias, self.rows)
+            return x + per_row(self.bias, rows)
+        out: Tensor = kernels.TritonBias.apply(x, self.bias, rows)
         return out
 
 
@@ -85,7 +91,7 @@ class StackedProjection(Stacked):
 
     def forward(self, x: Tensor) -> Tensor:
         """One value a row."""
-        rows, p = self.rows, self.weight
+        rows, p = self.rows_of(x), self.weight
         if not rows.banded:
             parts = zip(map(aligned, torch.split(x, rows.counts)), map(aligned, p), strict=True)
             return torch.cat([project(part, of_run, self.normalize) for part, of_run in parts])
@@ -114,15 +120,16 @@ class StackedBatchNorm(Stacked):
             return self._finished(self._by_running(x))
         self.num_batches_tracked.add_(1)
         running = Running(self.running_mean, self.running_var, self.momentum, self.eps)
-        given, kernels = (x, self.weight, self.bias, running, self.rows), gpu_kernels(x)
+        rows, kernels = self.rows_of(x), gpu_kernels(x)
+        given = (x, self.weight, self.bias, running, rows)
         if kernels is not None:
             out: Tensor = kernels.TritonBatchNorm.apply(*given, self.relu)
             return out
-        norm: Any = BandedBatchNorm if self.rows.banded else RunwiseBatchNorm
+        norm: Any = BandedBatchNorm if rows.banded else RunwiseBatchNorm
         return self._finished(norm.apply(*given))
 
     def _by_running(self, x: Tensor) -> Tensor:
-        rows = self.rows
+        rows = self.rows_of(x)
         if rows.banded:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
@@ -147,8 +154,8 @@ class StackedLayerNorm(Stacked):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise every row."""
-        normal = F.layer_norm(x, self.shape, eps=self.eps)
-        return normal * per_row(self.weight, self.rows) + per_row(self.bias, self.rows)
+        normal, rows = F.layer_norm(x, self.shape, eps=self.eps), self.rows_of(x)
+        return normal * per_row(self.weight, rows) + per_row(self.bias, rows)
 
 
 class StackedSummary(nn.Module):

@@ -1,8 +1,9 @@
 """Which rows belong to which run, when several runs go through a network as one.
 
 The nodes of all runs stand in one matrix, run after run. What holds parameters must know where each
-run begins: at the level of the input's nodes, of the pooled nodes, and of the graphs. The host
-knows all counts beforehand (k follows from n), so nothing is asked of a GPU.
+run begins: at the level of the input's nodes, of the nodes after each pooling, and of the graphs.
+Where a pooling knows its counts beforehand (k follows from n) the host knows them without asking
+the GPU; where only selecting tells, they are read once the pooling was called.
 """
 
 from __future__ import annotations
@@ -12,13 +13,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from lcpool.models import Backbone
 from lcpool.ops.sizes import send
-from lcpool.ops.topk import keep_counts
-from lcpool.pool.dense import DenseAssignmentPooling
-from lcpool.pool.selection import SelectionPooling
 
 GRAPHS = -1  # the level behind the readout
 
@@ -54,6 +51,11 @@ class Rows:
         """Whether all runs have equally many rows: then the rows are bands as they stand."""
         return len(set(self.counts)) == 1
 
+    @cached_property
+    def total(self) -> int:
+        """The rows of all runs together."""
+        return sum(self.counts)
+
     def parts(self, x: Tensor) -> tuple[Tensor, ...]:
         """The rows of each run, as views."""
         return torch.split(x, self.counts)
@@ -84,7 +86,7 @@ class Rows:
     def run(self) -> Tensor:
         """The run of each row."""
         runs = torch.arange(len(self.counts), device=self.device)
-        return runs.repeat_interleave(self.sizes, output_size=sum(self.counts))
+        return runs.repeat_interleave(self.sizes, output_size=self.total)
 
     @cached_property
     def taken(self) -> Tensor:
@@ -100,7 +102,7 @@ class Rows:
     @cached_property
     def place(self) -> Tensor:
         """The place of each row in the bands, ``[rows]``."""
-        return torch.arange(sum(self.counts), device=self.device) + self.table[2][self.run]
+        return torch.arange(self.total, device=self.device) + self.table[2][self.run]
 
 
 class Levels:
@@ -108,41 +110,25 @@ class Levels:
 
     def __init__(self) -> None:
         self.rows: dict[int, Rows] = {}
+        self.runs, self.device = 1, torch.device("cpu")
 
-    def lay_out(
-        self, model: Backbone, node_counts: Tensor, runs: int, device: torch.device
-    ) -> None:
-        """Count the rows of each run and level.
+    def begin(self, node_counts: Tensor, runs: int, device: torch.device) -> None:
+        """Lay out a new batch: its nodes, and its graphs.
 
         Args:
-            model: a network, for its poolings.
             node_counts: nodes of each graph, on the host; the graphs of run 0 first, and so on,
                 equally many for each.
             runs: the number of runs.
             device: where the batch lies.
         """
-        counts = node_counts.view(runs, -1)
-        self.rows = {GRAPHS: Rows([counts.size(1)] * runs, device)}
-        for level in range(len(model.pools) + 1):
-            if level:
-                counts = pooled_counts(model.pools[level - 1], counts)
-            self.rows[level] = Rows(counts.sum(1).tolist(), device)
+        self.runs, self.device = runs, device
+        self.rows = {GRAPHS: Rows([node_counts.numel() // runs] * runs, device)}
+        self.lay_out(0, node_counts)
 
-
-def pooled_counts(pool: nn.Module, counts: Tensor) -> Tensor:
-    """How many nodes each graph has after ``pool``, from how many it has before."""
-    if isinstance(pool, SelectionPooling):
-        return keep_counts(pool.ratio, counts)
-    if isinstance(pool, DenseAssignmentPooling):
-        return torch.full_like(counts, pool.num_clusters)
-    return counts
-
-
-def counts_are_known(pool: nn.Module) -> bool:
-    """Whether :func:`pooled_counts` can tell: not for a threshold, nor for unknown poolings."""
-    if isinstance(pool, SelectionPooling):
-        return pool.keeps_planned
-    return isinstance(pool, DenseAssignmentPooling | nn.Identity)
+    def lay_out(self, level: int, node_counts: Tensor) -> None:
+        """Count the rows of each run at a level, from the nodes of each graph, on the host."""
+        counts = node_counts.view(self.runs, -1).sum(1).tolist()
+        self.rows[level] = Rows(counts, self.device)
 
 
 def level_of(name: str) -> int:

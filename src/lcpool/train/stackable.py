@@ -5,18 +5,17 @@ from __future__ import annotations
 from torch import nn
 
 from lcpool.models import Backbone
-from lcpool.train.rows import counts_are_known
+
+
+class CannotStackError(TypeError):
+    """Runs that cannot go through the network as one; the message says why."""
 
 
 def why_not_stacked(network: Backbone) -> str | None:
     """Why runs of this network cannot be trained as one, or None where nothing is in the way."""
     for pool in network.pools:
-        if not counts_are_known(pool):
-            foreign = not type(pool).__module__.startswith("lcpool.")
-            return (
-                f"the number of nodes that {pool} keeps is not known before it is called"
-                f"{' (a foreign layer)' if foreign else ''}."
-            )
+        if not pool.stackable:
+            return f"nobody knows whether {pool}, a foreign layer, pools each graph by itself."
     if (name := tied(network)) is not None:
         return f"'{name}' is used in several places, which would be told apart."
     for name, layer in network.named_modules():

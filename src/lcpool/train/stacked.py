@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch_geometric.nn import GCNConv
 from lcpool.data import GraphBatch
 from lcpool.models import Backbone, Output
 from lcpool.nn.leaf import Bias
+from lcpool.pool import Pooled
 from lcpool.train.layers import (
     KINDS,
     BiasAfter,
@@ -28,12 +30,8 @@ from lcpool.train.layers import (
     StackedSummary,
 )
 from lcpool.train.rows import Levels, level_of
-from lcpool.train.stackable import why_not_stacked
+from lcpool.train.stackable import CannotStackError, why_not_stacked
 from lcpool.train.tensors import tensors_of
-
-
-class CannotStackError(TypeError):
-    """A part of the network holds parameters in a way that is not known here."""
 
 
 class Stack:
@@ -43,8 +41,8 @@ class Stack:
         models: the networks, one a run.
 
     Raises:
-        CannotStackError: where a pooling's counts are not known beforehand, or parameters or
-            buffers lie in a layer of a kind that is not known here, or in several.
+        CannotStackError: where a pooling is not ours, or parameters or buffers lie in a layer of a
+            kind that is not known here, or in several.
     """
 
     def __init__(self, models: Sequence[Backbone]) -> None:
@@ -64,6 +62,17 @@ class Stack:
         for module in self.model.modules():
             if isinstance(module, nn.Sequential):
                 join_relu(module)
+        for level, pool in enumerate(self.model.pools, start=1):
+            pool.register_forward_hook(partial(self._lay_out, level))
+
+    def _lay_out(self, level: int, pool: nn.Module, _: Any, out: Pooled) -> None:
+        """Once a pooling was called, it is known where the runs begin behind it."""
+        if out.graph_loss is None and isinstance(out.loss, Tensor):
+            raise CannotStackError(
+                f"{type(pool).__name__} gives one loss for the whole batch; 'losses' gives one "
+                f"per graph."
+            )
+        self.levels.lay_out(level, out.graph.host_counts())
 
     def _replace(self, name: str, parts: Sequence[nn.Module]) -> None:
         """Put a stacked layer in the place of ``name``."""
@@ -117,7 +126,7 @@ class Stack:
 
     def __call__(self, graphs: GraphBatch, runs: int) -> Output:
         """Score the classes of all graphs, those of run 0 first."""
-        self.levels.lay_out(self.model, graphs.node_counts, runs, graphs.x.device)
+        self.levels.begin(graphs.node_counts, runs, graphs.x.device)
         out: Output = self.model(graphs)
         return out
 

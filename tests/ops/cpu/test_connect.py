@@ -5,8 +5,8 @@ from graphs import Example, graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcpool import cluster_connect, cluster_connect_blocks
-from lcpool.ops.assignment import clusters, selection
+from lcpool import Assignment, cluster_connect, cluster_connect_blocks
+from lcpool.ops.assignment import clusters
 from lcpool.ops.checks import Checks
 from lcpool.ops.product import connect_by_joins
 
@@ -16,7 +16,7 @@ rows = pytest.importorskip("lcpool.ops.cpu.rows")
 
 
 def by_joins(edge_index, perm, num_nodes, self_loops=True, hops=3):
-    S, itself = clusters(edge_index, perm, num_nodes), selection(perm, num_nodes)
+    S, itself = clusters(edge_index, perm, num_nodes), Assignment.of_nodes(perm, num_nodes)
     left, right = S if hops > 2 else itself, S if hops > 1 else itself
     return connect_by_joins(edge_index, None, right, self_loops, 10**9, Checks(), left)[0]
 

@@ -22,14 +22,14 @@ def random_case(num_nodes=200, num_clusters=50, seed=0, dtype=torch.float64):
     weight = torch.randn(edges.size(1), generator=generator, dtype=torch.float64).to(dtype)
     value = torch.randn(node.numel(), generator=generator, dtype=torch.float64).to(dtype)
     weight.requires_grad_()
-    S = Assignment(node, cluster, value.requires_grad_(), num_nodes, num_clusters)
+    S = Assignment(node, num_nodes, cluster, num_clusters, value.requires_grad_())
     return edges, S, weight
 
 
 def with_gradients(connect, edge_index, S, weight, self_loops):
     edges, values = connect(edge_index, S, weight, self_loops)
     # A gradient that is not the same everywhere.
-    grads = torch.autograd.grad(values, (weight, S.value), values.detach().cos())
+    grads = torch.autograd.grad(values, (weight, S.weight), values.detach().cos())
     return edges, (values, *grads)
 
 
@@ -61,7 +61,7 @@ def test_equals_the_dense_product(example: Example, self_loops):
     node, cluster = dense.nonzero().t().contiguous()
     value = dense[node, cluster].requires_grad_()
     weight = torch.ones(example.edge_index.size(1), dtype=torch.float64, requires_grad=True)
-    S = Assignment(node, cluster, value, *dense.shape)
+    S = Assignment(node, dense.size(0), cluster, dense.size(1), value)
     edges, found = by_kernel(example.edge_index, S, weight, self_loops)
     whole = S.to_dense().T @ A @ S.to_dense()
     expected = whole[edges[0], edges[1]]

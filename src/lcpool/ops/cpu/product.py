@@ -69,7 +69,7 @@ def connect_assignment_backward(
     part = partial(spread_rows, graph=graph, values=values, rows=rows, grad=grad.numpy())
     parts = in_parts(part, S.num_clusters, grad.numel(), EDGES_PER_THREAD)
     a, left, right = (sum(grads[1:], start=grads[0]) for grads in zip(*parts, strict=True))
-    source, n, c = (t.contiguous().numpy() for t in (edge_index[0], S.node, S.cluster))
+    source, n, c = (t.contiguous().numpy() for t in (edge_index[0], S.node_index, S.cluster_index))
     value_grad = from_rows(c, graph[2], left) + from_rows(n, graph[4], right)
     return torch.from_numpy(from_rows(source, graph[0], a)), torch.from_numpy(value_grad)
 
@@ -78,10 +78,10 @@ def by_rows(
     edge_index: Tensor, edge_weight: Tensor, S: Assignment
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """A, S'ᵀ and S' by rows: where rows begin and their columns, of each; the entries of each."""
-    assert S.value is not None
+    assert S.weight is not None
     (source, target), n, c, a, s = (
         t.detach().contiguous().numpy()
-        for t in (edge_index, S.node, S.cluster, edge_weight, S.value)
+        for t in (edge_index, S.node_index, S.cluster_index, edge_weight, S.weight)
     )
     # S' has about half as many entries as A: one sort for a thread, two for another.
     kinds = ((source, target, a, S.num_nodes), (c, n, s, S.num_clusters), (n, c, s, S.num_nodes))

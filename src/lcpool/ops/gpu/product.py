@@ -131,7 +131,7 @@ def connect_assignment_backward(
     rows = Rows(*kept_rows)
     if not rows.ptr.numel():
         return None
-    assert S.value is not None
+    assert S.weight is not None
     batch, sizes, kept, first = graphs or one_graph(S)
     out, into, onto, _ = rows.parts(S.num_nodes)
     origin, entry = rows.origin, rows.entry
@@ -143,32 +143,32 @@ def connect_assignment_backward(
         onto.ptr, onto.node, entry, batch, first, origin, origin[S.num_nodes :], dense, dense, size,
         columns(longest(kept)), num_warps=1,
     )  # fmt: skip
-    of_weight, of_value = torch.empty_like(edge_weight), torch.empty_like(S.value)
+    of_weight, of_value = torch.empty_like(edge_weight), torch.empty_like(S.weight)
     to_edges[blocks(of_weight)](
         edge_index, of_weight.numel(), onto.ptr, onto.node, entry, origin, dense, of_weight, ENTRIES
     )
     to_entries[blocks(of_value)](
-        S.node.contiguous(), S.cluster.contiguous(), of_value.numel(), out.ptr, into.ptr, out.node,
-        entry, origin, dense, size, of_value, ENTRIES,
+        S.node_index.contiguous(), S.cluster_index.contiguous(), of_value.numel(), out.ptr,
+        into.ptr, out.node, entry, origin, dense, size, of_value, ENTRIES,
     )  # fmt: skip
     return of_weight, of_value
 
 
 def one_graph(S: Assignment) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """All nodes and clusters as one graph."""
-    plan = KeepPlan.of_one(S.num_nodes, S.num_clusters, S.node.device)
-    batch = S.node.new_zeros(S.num_nodes)
+    plan = KeepPlan.of_one(S.num_nodes, S.num_clusters, S.node_index.device)
+    batch = S.node_index.new_zeros(S.num_nodes)
     return batch, plan.sizes.counts, plan.kept.counts, plan.kept.ptr
 
 
 def by_rows(edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: Graphs) -> Rows:
     """Sort all by rows at once, and lay out the dense ones."""
-    assert S.value is not None
+    assert S.weight is not None
     (source, target), n = edge_index, even(S.num_nodes)
-    row = torch.cat([source, target + n, S.node + 2 * n, S.cluster + 3 * n])
+    row = torch.cat([source, target + n, S.node_index + 2 * n, S.cluster_index + 3 * n])
     row, order = row.sort(stable=True)
-    column = torch.cat([target, source, S.cluster, S.node])[order]
-    entry = torch.cat([edge_weight, edge_weight, S.value, S.value])[order]
+    column = torch.cat([target, source, S.cluster_index, S.node_index])[order]
+    entry = torch.cat([edge_weight, edge_weight, S.weight, S.weight])[order]
     graph, first = torch.cat([graphs.batch, graphs.of_cluster]), graphs.first
     # A row ends where those before it and its own k_g numbers do, and with the last q of its graph.
     origin = first.diff()[graph].cumsum(0) - first[1:][graph]

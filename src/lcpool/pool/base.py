@@ -1,0 +1,238 @@
+"""``Pooling``: the four questions that every pooling answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NoReturn
+
+from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
+
+from lcpool.ops.assignment import Assignment
+from lcpool.ops.checks import check_number
+from lcpool.ops.connect import MAX_EDGES
+from lcpool.ops.edges import Edges
+from lcpool.ops.graph import Graph, check_channels, edge_weight
+from lcpool.ops.operator import is_traced
+from lcpool.ops.sizes import Sizes
+from lcpool.ops.weighted import connect_assignment
+from lcpool.pool.output import Pooled
+from lcpool.pool.selection import Selection
+
+
+class PoolingError(ValueError):
+    """A pooling gave something that cannot be used; the message names its class."""
+
+
+class Pooling(nn.Module):
+    r"""The base of every pooling: select, reduce, connect, lift.
+
+    =============  =========================================  =====================================
+    method         question                                   if you do not override it
+    =============  =========================================  =====================================
+    ``select``     which nodes become one: S                  –
+    ``reduce``     the features X' of the pooled nodes        :math:`X' = S^\top X`
+    ``connect``    the edges A' between them                  :math:`A' = S^\top A S`, no diagonal
+    ``lift``       features back on the input nodes           :math:`S X'`
+    =============  =========================================  =====================================
+
+    A pooling of your own overrides ``select``, and what else differs. Each graph must be pooled as
+    if it were alone: then several runs can be trained as one.
+
+    ``losses`` gives auxiliary losses by name, one value per graph; each counts times its number in
+    ``loss_weights`` (1 if it is not there) in ``out.loss`` and in training. ``pooled_counts`` tells
+    how many nodes each graph will have, where that is known before selecting.
+
+    Example:
+        >>> class Halves(Pooling):
+        ...     def select(self, graph):  # nodes 0 and 1 become one, 2 and 3, and so on
+        ...         return Assignment.of_labels(torch.arange(graph.num_nodes) // 2)
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> out = Halves()(torch.ones(4, 1), path)
+        >>> out.x.tolist(), out.edge_index.tolist()
+        ([[2.0], [2.0]], [[0, 1], [1, 0]])
+    """
+
+    loss_weights: ClassVar[Mapping[str, float]] = {}
+    # Whether graphs are pooled independently of the batch, so that runs can be trained as one.
+    stackable: ClassVar[bool] = True
+    # Whether a size is read from the device anyway, so that checks can wait for it.
+    reads_sizes: ClassVar[bool] = True
+
+    def select(self, graph: Graph) -> Selection | Assignment:
+        """S: a column for each pooled node, in any order, or a :class:`Selection`."""
+        raise NotImplementedError(f"{type(self).__name__} must say which nodes become one: select.")
+
+    def reduce(self, graph: Graph, S: Selection) -> Tensor:
+        r"""X', ``[num_pooled, channels]``; by default :math:`S^\top X`, sums over clusters."""
+        return S.assignment.reduce(graph.x)
+
+    def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor | None]:
+        r"""A' as edges and their attributes; by default :math:`S^\top A S` without the diagonal.
+
+        Clusters are joined where an edge joins them. The edges have weights where the input's do,
+        or where S has weights.
+        """
+        weight = edge_weight(graph.edge_attr, graph.x.dtype)
+        index, total = connect_assignment(
+            graph.edge_index, S.assignment, weight, None, None, False, MAX_EDGES, graph.checks
+        )
+        unweighted = weight is None and S.assignment.weight is None
+        edges = Edges(index, S.num_pooled, graph.edges.symmetric, in_order=True)
+        return edges, None if unweighted else total
+
+    def lift(self, x: Tensor, S: Assignment) -> Tensor:
+        """Features of the pooled nodes on the input nodes; by default S X'."""
+        return S.lift(x)
+
+    def losses(self, graph: Graph, S: Selection) -> dict[str, Tensor]:
+        """Auxiliary losses by name, ``[batch_size]`` each; by default none."""
+        return {}
+
+    def pooled_counts(self, counts: Tensor) -> Tensor | None:
+        """How many nodes each graph will have, from how many it has, both on the host.
+
+        None, the default, where only selecting tells.
+        """
+        return None
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters of all parts anew."""
+        for part in self.children():
+            reset(part)
+
+    def check(
+        self,
+        x: Any,
+        edge_index: Any = None,
+        edge_attr: Any = None,
+        batch: Any = None,
+        batch_size: int | None = None,
+        width: bool = True,
+    ) -> Graph:
+        """The arguments of a call as a graph. A :class:`Graph` in place of x was checked before.
+
+        Args:
+            x: node features, or the graph.
+            edge_index: its edges.
+            edge_attr: their attributes.
+            batch: the graph of each node.
+            batch_size: the number of graphs.
+            width: whether x must have the width that the layer was made for.
+        """
+        if isinstance(x, Graph):
+            if any(given is not None for given in (edge_index, edge_attr, batch, batch_size)):
+                raise TypeError("a Graph has its edges and batch; pass nothing beside it.")
+            return x
+        if edge_index is None:
+            raise TypeError("'edge_index' is missing: call the pooling as pool(x, edge_index, …).")
+        graph = Graph.of(x, edge_index, edge_attr, batch, batch_size, self.reads_sizes)
+        if width:
+            check_channels(self, graph.x)
+        return graph
+
+    def forward(
+        self,
+        x: Tensor | Graph,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> Pooled:
+        """Pool a batch of graphs.
+
+        Args:
+            x: node features, ``[num_nodes, channels]``; or a :class:`Graph`, and nothing else.
+            edge_index: source and target of each edge, ``[2, num_edges]``.
+            edge_attr: edge weights or attributes.
+            batch: the graph of each node; one graph if None. Need not be sorted.
+            batch_size: the number of graphs. With it, empty graphs at the end are counted and a
+                GPU need not synchronise for it.
+        """
+        graph = self.check(x, edge_index, edge_attr, batch, batch_size)
+        return self.pooled(graph, self.select(graph))
+
+    def pooled(self, graph: Graph, selected: Selection | Assignment) -> Pooled:
+        """The pooled graph, once it is known what was selected."""
+        S = self._selection(graph, selected)
+        X = self.reduce(graph, S)
+        edges, attr = self.connect(graph, S)
+        if not (X.size(0) == edges.num_nodes == S.num_pooled):
+            self._refuse(
+                f"selected {S.num_pooled} nodes, but 'reduce' gave {X.size(0)} rows of features "
+                f"and 'connect' edges between {edges.num_nodes} nodes"
+            )
+        sizes = self._sizes(graph, S)
+        after = Graph(X, edges, attr, S.batch, graph.batch_size, sizes, graph.checks)
+        return Pooled.of(after, S, self.lift, **self._loss(graph, S))
+
+    def _selection(self, graph: Graph, selected: Any) -> Selection:
+        """What ``select`` gave, as a selection."""
+        if isinstance(selected, Selection):
+            return selected
+        if not isinstance(selected, Assignment):
+            self._refuse(f"'select' must return an Assignment, not {type(selected).__name__}")
+        try:
+            return Selection.of(selected, graph)
+        except ValueError as error:
+            self._refuse(f"'select' gave an assignment that cannot be used: {error}", error)
+
+    def _sizes(self, graph: Graph, S: Selection) -> Sizes | None:
+        """How many nodes each graph has afterwards, if select or ``pooled_counts`` says."""
+        if S.sizes is not None or graph.sizes is None:
+            return S.sizes
+        counts = self.pooled_counts(graph.sizes.counts)
+        if counts is None:
+            return None
+        sizes = Sizes.of(counts, graph.x.device)
+        if not is_traced() and sizes.total != S.num_pooled:
+            self._refuse(
+                f"'pooled_counts' says {sizes.total} nodes, but 'select' gave {S.num_pooled}: let "
+                f"pooled_counts(counts) tell how many each graph keeps, or return None"
+            )
+        return sizes
+
+    def _loss(self, graph: Graph, S: Selection) -> dict[str, Any]:
+        """The auxiliary losses of a call: by name, their weighted sum, and that of each graph."""
+        losses = self.losses(graph, S)
+        if not losses:
+            return {}
+        for name, value in losses.items():
+            if value.shape != (graph.batch_size,):
+                self._refuse(
+                    f"the loss '{name}' must have one value per graph, shape "
+                    f"[{graph.batch_size}], not {list(value.shape)}"
+                )
+        weights = [self.loss_weights.get(name, 1.0) for name in losses]
+        first = next(iter(losses.values()))
+        total = first.new_zeros(graph.batch_size)
+        total = sum((w * v for w, v in zip(weights, losses.values(), strict=True)), total)
+        has_nodes = graph.node_counts() > 0
+        return {
+            "losses": {name: mean_where(has_nodes, value) for name, value in losses.items()},
+            "loss": mean_where(has_nodes, total),
+            "graph_loss": total.where(has_nodes, 0.0),
+        }
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def _refuse(self, what: str, error: Exception | None = None) -> NoReturn:
+        raise PoolingError(f"{self._name}: {what}.") from error
+
+
+def mean_where(wanted: Tensor, values: Tensor) -> Tensor:
+    """The mean of the values that are wanted; 0 if none is."""
+    return values.where(wanted, 0.0).sum() / wanted.sum().clamp(min=1)
+
+
+def check_width(name: str, value: Any) -> int:
+    """A number of channels or clusters: an int of at least 1."""
+    if isinstance(value, bool):
+        raise TypeError(f"'{name}' must be an int, not bool.")
+    check_number(name, value)
+    if value < 1:
+        raise ValueError(f"'{name}' must be at least 1, not {value}.")
+    return int(value)

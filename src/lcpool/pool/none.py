@@ -1,0 +1,35 @@
+"""No pooling, as a pooling: what the others are compared with."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from lcpool.ops.assignment import Assignment
+from lcpool.ops.graph import Graph
+from lcpool.pool.base import Pooling
+from lcpool.pool.output import Pooled
+from lcpool.pool.selection import Selection
+
+
+class NoPooling(Pooling):
+    """Leaves graphs as they are: S = I, X' = X, A' = A."""
+
+    def select(self, graph: Graph) -> Selection:
+        """S = I."""
+        make = partial(_identity, graph.num_nodes, graph.x.device)
+        return Selection(make, graph.batch_vector(), graph.sizes)
+
+    def pooled_counts(self, counts: Tensor) -> Tensor:
+        """As many as before."""
+        return counts
+
+    def pooled(self, graph: Graph, selected: Selection | Assignment) -> Pooled:
+        """The graph itself."""
+        return Pooled.of(graph, self._selection(graph, selected), self.lift)
+
+
+def _identity(num_nodes: int, device: torch.device) -> Assignment:
+    return Assignment.of_nodes(torch.arange(num_nodes, device=device), num_nodes)

@@ -1,0 +1,195 @@
+"""Poolings that keep the nodes of highest score: what the paper's two procedures share."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from torch import Tensor
+
+from lcpool.nn import ConvScore, Score
+from lcpool.ops.assignment import Assignment
+from lcpool.ops.checks import Trust
+from lcpool.ops.connect import MAX_EDGES
+from lcpool.ops.gate import gate
+from lcpool.ops.graph import Graph, check_channels, check_features
+from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, keep_counts, topk
+from lcpool.pool.base import Pooling
+from lcpool.pool.output import Pooled
+from lcpool.pool.selection import Selection
+
+NAN_SCORES = (
+    "the scores contain NaN: look for NaN or inf in 'x' or in the layer's parameters "
+    "(a diverged training leaves them there)."
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KeptNodes(Selection):
+    """Kept nodes î and their features X', which come with the scores.
+
+    Attributes:
+        perm: î.
+        x: X' = (X* ⊙ h)(î, :).
+        place: where each input node stands in î, −1 if it does not; None where that is not known.
+        plan: how many nodes each graph has and keeps, where that was settled beforehand.
+    """
+
+    perm: Tensor
+    x: Tensor
+    place: Tensor | None = None
+    plan: KeepPlan | None = None
+
+    def at(self, index: Tensor) -> Self:
+        """Some of the kept nodes alone."""
+        return replace(super().at(index), x=self.x[index], place=None, plan=None)
+
+    @property
+    def kept(self) -> Kept:
+        """î, with the graph and the place of each."""
+        return Kept(self.perm, self.batch, self.place)
+
+
+class ScoredPooling(Pooling):
+    r"""Keep the nodes of highest score.
+
+    .. math::
+        h = g(X^*, A), \quad \hat{i} = \mathrm{topk}(h), \quad X' = (X^* \odot h)(\hat{i}, :)
+
+    A subclass says how X* comes from X (:meth:`gather`), what S is (:meth:`assigned`) and how A'
+    comes about (:meth:`connect`).
+
+    Args:
+        score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value per node,
+            which may also ask for ``batch`` and ``edge_attr``.
+        ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
+        min_score: keep the nodes with h above this instead; ``ratio`` is not used then.
+        multiplier: factor on the pooled features.
+        max_edges: refuse a pooled graph with more edges than this.
+    """
+
+    def __init__(
+        self,
+        score: Callable[..., Tensor],
+        ratio: float | None,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        max_edges: int = MAX_EDGES,
+    ) -> None:
+        super().__init__()
+        check_instance("score", score)
+        self.score = score if isinstance(score, Score) else ConvScore(score)
+        self.ratio = None if min_score is not None else check_ratio(ratio)
+        self.min_score = min_score
+        self.multiplier = multiplier
+        self.max_edges = operator.index(max_edges)
+
+    @property
+    def reads_x(self) -> bool:
+        """Whether a part reads x itself, which then must have the layer's width."""
+        return False
+
+    def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
+        """X*, and S of all clusters where it is made."""
+        return graph.x, None
+
+    def assigned(
+        self, graph: Graph, perm: Tensor, S: Assignment | None
+    ) -> Callable[[], Assignment]:
+        """What makes S(:, î) when it is asked for."""
+        raise NotImplementedError
+
+    def pooled_counts(self, counts: Tensor) -> Tensor | None:
+        """⌈ratio · n⌉ of each graph, at least one node; None with a threshold."""
+        return None if self.ratio is None else keep_counts(self.ratio, counts)
+
+    def plan(self, graph: Graph) -> KeepPlan | None:
+        """How many nodes each graph keeps; None with a threshold, where the scores decide."""
+        return None if self.ratio is None else KeepPlan.of(self.ratio, graph)
+
+    def select(self, graph: Graph, attn: Tensor | None = None) -> KeptNodes:
+        """î and X', by scores of X*, or of ``attn`` in its place."""
+        plan = self.plan(graph)
+        X, S = self.gather(graph)
+        rank = self.score.rank(X if attn is None else attn, graph)
+        h = self.score.gate(rank, graph)
+        if plan is None:
+            assert self.min_score is not None
+            perm, batch = above(h, graph, self.min_score)
+        else:
+            perm, batch = topk(rank, graph, plan)
+        ok = None if isinstance(graph.checks, Trust) else (h == h).all()
+        X, score = gate(X, h.to(X.dtype), perm)
+        return self.keep(graph, S, X, score, Kept(perm, batch), plan, ok)
+
+    def keep(
+        self,
+        graph: Graph,
+        S: Assignment | None,
+        X: Tensor,
+        score: Tensor,
+        kept: Kept,
+        plan: KeepPlan | None,
+        ok: Tensor | None,
+    ) -> KeptNodes:
+        """The selection of kept nodes, refused where scores are not numbers (``ok`` is false)."""
+        perm = kept.perm
+        if ok is not None:
+            perm = graph.checks.require(perm, ok, lambda: NAN_SCORES)
+        return KeptNodes(
+            self.assigned(graph, perm, S),
+            kept.batch if kept.batch is not None else perm.new_zeros(perm.numel()),
+            None if plan is None else plan.kept,
+            perm=perm,
+            score=score,
+            x=X,
+            place=kept.place,
+            plan=plan,
+        )
+
+    def reduce(self, graph: Graph, S: Selection) -> Tensor:
+        """X' = (X* ⊙ h)(î, :), which came with the scores, times ``multiplier``."""
+        assert isinstance(S, KeptNodes)
+        return S.x if self.multiplier == 1 else S.x * self.multiplier
+
+    def forward(
+        self,
+        x: Tensor | Graph,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        attn: Tensor | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> Pooled:
+        """Pool a batch of graphs; see :meth:`Pooling.forward`.
+
+        Args:
+            x: node features, ``[num_nodes, channels]``; or a :class:`Graph`.
+            edge_index: source and target of each edge, ``[2, num_edges]``.
+            edge_attr: edge weights or attributes.
+            batch: the graph of each node; one graph if None. Need not be sorted.
+            attn: features to score nodes by, in place of X*. These then have the layer's width,
+                and x may have any other.
+            batch_size: the number of graphs.
+        """
+        width_of_x = attn is None or self.reads_x
+        graph = self.check(x, edge_index, edge_attr, batch, batch_size, width_of_x)
+        if attn is None:
+            return self.pooled(graph, self.select(graph))
+        attn = check_features("attn", attn, like=graph.x)
+        check_channels(self, attn)
+        return self.pooled(graph, self.select(graph, attn))
+
+    def _size_repr(self) -> str:
+        return f"ratio={self.ratio}" if self.min_score is None else f"min_score={self.min_score}"
+
+
+def check_instance(name: str, part: Any) -> None:
+    """Raise where a class was passed in place of a layer made from it, or what is no layer."""
+    if isinstance(part, type):
+        raise TypeError(f"'{name}' must be a layer, {part.__name__}(…), not the class itself.")
+    if part is not None and not callable(part):
+        raise TypeError(f"'{name}' must be a layer or a function, not {part!r}.")
