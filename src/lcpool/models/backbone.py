@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -126,7 +126,7 @@ class Backbone(nn.Module):
         x = self.norms[0](convolve(self.convs[0], x, graph.edges))
         readouts = [readout(x, graph)]
         for conv, norm, pool in zip(self.convs[1:], self.norms[1:], self.pools, strict=True):
-            out: Pooled = pool(replace(graph, x=x))
+            out: Pooled = pool(x, graph)
             losses.append(graph_loss(out, graphs))
             graph = out.graph
             x = norm(convolve(conv, graph.x, graph.edges, graph.edge_attr))

@@ -75,7 +75,7 @@ class ASAPooling(LocalAssignmentPooling):
     def forward(
         self,
         x: Tensor | Graph,
-        edge_index: Tensor | None = None,
+        edge_index: Tensor | Graph | None = None,
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
         attn: Tensor | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 from torch import Tensor, nn
@@ -110,20 +111,23 @@ class Pooling(nn.Module):
         batch_size: int | None = None,
         width: bool = True,
     ) -> Graph:
-        """The arguments of a call as a graph. A :class:`Graph` in place of x was checked before.
+        """The arguments of a call as a graph.
+
+        A :class:`Graph` in place of x, or of the edges where x are other features of its nodes, was
+        checked before.
 
         Args:
             x: node features, or the graph.
-            edge_index: its edges.
+            edge_index: its edges, or the graph.
             edge_attr: their attributes.
             batch: the graph of each node.
             batch_size: the number of graphs.
             width: whether x must have the width that the layer was made for.
         """
-        if isinstance(x, Graph):
-            if any(given is not None for given in (edge_index, edge_attr, batch, batch_size)):
-                raise TypeError("a Graph has its edges and batch; pass nothing beside it.")
-            return x
+        if isinstance(x, Graph) or isinstance(edge_index, Graph):
+            if any(given is not None for given in (edge_attr, batch, batch_size)):
+                raise TypeError("a Graph has its edge_attr and batch; pass neither beside it.")
+            return x if isinstance(x, Graph) else replace(edge_index, x=x)
         if edge_index is None:
             raise TypeError("'edge_index' is missing: call the pooling as pool(x, edge_index, …).")
         graph = Graph.of(x, edge_index, edge_attr, batch, batch_size, self.reads_sizes)
@@ -134,7 +138,7 @@ class Pooling(nn.Module):
     def forward(
         self,
         x: Tensor | Graph,
-        edge_index: Tensor | None = None,
+        edge_index: Tensor | Graph | None = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         *,
@@ -143,8 +147,9 @@ class Pooling(nn.Module):
         """Pool a batch of graphs.
 
         Args:
-            x: node features, ``[num_nodes, channels]``; or a :class:`Graph`, and nothing else.
-            edge_index: source and target of each edge, ``[2, num_edges]``.
+            x: node features, ``[num_nodes, channels]``; or a checked :class:`Graph`.
+            edge_index: source and target of each edge, ``[2, num_edges]``; or a checked
+                :class:`Graph`, whose features are not used.
             edge_attr: edge weights or attributes.
             batch: the graph of each node; one graph if None. Need not be sorted.
             batch_size: the number of graphs. With it, empty graphs at the end are counted and a

@@ -41,7 +41,7 @@ class ForeignPooling(Pooling):
     def forward(
         self,
         x: Tensor | Graph,
-        edge_index: Tensor | None = None,
+        edge_index: Tensor | Graph | None = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         *,

@@ -157,7 +157,7 @@ class ScoredPooling(Pooling):
     def forward(
         self,
         x: Tensor | Graph,
-        edge_index: Tensor | None = None,
+        edge_index: Tensor | Graph | None = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         attn: Tensor | None = None,
@@ -167,7 +167,7 @@ class ScoredPooling(Pooling):
         """Pool a batch of graphs; see :meth:`Pooling.forward`.
 
         Args:
-            x: node features, ``[num_nodes, channels]``; or a :class:`Graph`.
+            x: node features, ``[num_nodes, channels]``; or a checked :class:`Graph`.
             edge_index: source and target of each edge, ``[2, num_edges]``.
             edge_attr: edge weights or attributes.
             batch: the graph of each node; one graph if None. Need not be sorted.
