@@ -203,7 +203,9 @@ def test_the_accuracy_reported_is_that_of_the_chosen_epoch_and_not_the_best():
         for run, accuracies in enumerate(seen):
             network = Backbone.of(graphs, architecture).eval()
             network.load_state_dict({n: v[run] for n, v in trainer.stack.tensors().items()})
-            accuracies.append(float((network(batch).logits.argmax(-1) == batch.y).double().mean()))
+            accuracies.append(
+                float((network(batch).logits.argmax(-1) == batch.target).double().mean())
+            )
     trainer.test()
     for run, accuracies in zip(trainer.runs, seen, strict=True):
         for rule in RULES:
@@ -253,8 +255,8 @@ def test_test_figures_are_those_of_evaluation_mode_over_all_test_graphs(monkeypa
         test = GRAPHS.batch(trainer.splits[position].test)
         logits = network(test).logits.detach()
         accuracy, loss = run.test["loss"]
-        assert accuracy == pytest.approx(float((logits.argmax(-1) == test.y).float().mean()))
-        assert loss == pytest.approx(float(F.cross_entropy(logits, test.y)), rel=1e-5)
+        assert accuracy == pytest.approx(float((logits.argmax(-1) == test.target).float().mean()))
+        assert loss == pytest.approx(float(F.cross_entropy(logits, test.target)), rel=1e-5)
 
 
 # --- losses
@@ -265,7 +267,7 @@ def losses_of(network, index):
     """Cross entropy and auxiliary loss, means over graphs."""
     batch = GRAPHS.batch(index)
     out = network(batch)
-    return float(F.cross_entropy(out.logits, batch.y)), float(out.graph_loss.mean())
+    return float(F.cross_entropy(out.logits, batch.target)), float(out.graph_loss.mean())
 
 
 @pytest.mark.parametrize("pool", ["diffpool", "mincutpool"])
@@ -289,7 +291,7 @@ def test_the_loss_of_a_run_is_the_mean_over_its_own_graphs():
     batch = GRAPHS.batch(torch.arange(6))
     logits = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
     expected = torch.stack(
-        [F.cross_entropy(logits[part], batch.y[part]) for part in (slice(0, 3), slice(3, 6))]
+        [F.cross_entropy(logits[part], batch.target[part]) for part in (slice(0, 3), slice(3, 6))]
     )
     torch.testing.assert_close(run_losses(Output(logits, None), batch, 2), expected)
     aux = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -302,7 +304,7 @@ def test_empty_graphs_do_not_thin_out_auxiliary_losses():
     sizes = Sizes.of(torch.tensor([0, 3, 0, 0]), torch.device("cpu"))
     edges = Edges(torch.empty(2, 0, dtype=torch.long), 3)
     graph = replace(batch.graph, x=batch.x[:3], edges=edges, batch=sizes.batch, sizes=sizes)
-    batch = batch._replace(graph=graph, y=torch.zeros(4).long())
+    batch = batch._replace(graph=graph, target=torch.zeros(4).long())
     logits = torch.tensor([[100.0, 0.0]] * 4)  # cross entropy 0
     losses = run_losses(Output(logits, torch.tensor([0.0, 2.0, 0.0, 0.0])), batch, 2)
     assert losses.tolist() == [2.0, 0.0]

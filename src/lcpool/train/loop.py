@@ -180,8 +180,8 @@ class Trainer:
         for parts in zip(*(torch.split(index, EVAL_BATCH) for index in indices), strict=True):
             batch = self.graphs.batch(torch.cat(parts))
             logits = self.stack(batch, runs).logits
-            loss = F.cross_entropy(logits, batch.y, reduction="none")
-            right = logits.argmax(-1) == batch.y
+            loss = F.cross_entropy(logits, batch.target, reduction="none")
+            right = logits.argmax(-1) == batch.target
             sums.append(torch.stack([loss.double(), right.double()]).view(2, runs, -1).sum(-1))
         loss, accuracy = torch.stack(sums).sum(0) / len(indices[0])
         return loss, accuracy
@@ -261,7 +261,7 @@ def initial_model(
 
 def run_losses(out: Output, batch: GraphBatch, runs: int) -> Tensor:
     """The training loss of each run: cross entropy and auxiliary losses, means over graphs."""
-    loss = F.cross_entropy(out.logits, batch.y, reduction="none").view(runs, -1).mean(1)
+    loss = F.cross_entropy(out.logits, batch.target, reduction="none").view(runs, -1).mean(1)
     if out.graph_loss is None:
         return loss
     # Empty graphs have no auxiliary loss and do not count in its mean.

@@ -21,7 +21,7 @@ from lcpool.train.protocol import RULES, Protocol
 from lcpool.train.seeding import seeded
 from lcpool.train.tensors import take_over, tensors_of
 
-FORMAT = 2
+FORMAT = 3
 HOW_TO_SAVE = "Models are written by Model.save and by lcpool train --save."
 
 
@@ -31,7 +31,7 @@ class Model:
 
     Attributes:
         network: the network.
-        classes: the label that each class had in the data.
+        classes: the labels of the training data, sorted; class number c is ``classes[c]``.
         mean_nodes: the training data's mean number of nodes, part of some networks' shape.
         dataset: the name of the training data.
         degrees: whether its nodes had no features but their degrees.
@@ -139,7 +139,10 @@ class Model:
         except ValueError as error:
             raise ValueError(f"{path} is no lcpool model: {error} {HOW_TO_SAVE}") from error
         if not isinstance(values, dict) or values.get("lcpool") != FORMAT:
-            raise ValueError(f"{path} is no lcpool model of format {FORMAT}. {HOW_TO_SAVE}")
+            raise ValueError(
+                f"{path} is no lcpool model of format {FORMAT}; train models of earlier versions "
+                f"again. {HOW_TO_SAVE}"
+            )
         architecture = Architecture.from_dict(values["architecture"])
         size = (values["num_features"], len(values["classes"]), values["mean_nodes"])
         with seeded(0):
