@@ -63,22 +63,52 @@ class Model:
         return cls(network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs))
 
     def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
-        """The predicted label of each graph, in the labels of the training data.
+        """The predicted label of each graph, one of ``classes``, on the CPU.
 
         Raises:
             ValueError: if the graphs' features are not of the kind the network was trained on.
         """
-        labels = torch.tensor(self.classes)
-        return labels[self.probabilities(graphs).argmax(-1)]
+        return self._labels(self.probabilities(graphs))
 
-    @torch.no_grad()
     def probabilities(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
-        """The probability of each class for each graph, ``[graphs, classes]``, on the CPU."""
-        found = graphs if isinstance(graphs, GraphSet) else single_graphs(graphs)
+        """The probability of each class for each graph, ``[graphs, classes]``, on the CPU.
+
+        Column c belongs to the label ``classes[c]``.
+        """
+        found = _one_by_one(graphs)
         if not len(found):
             return torch.empty(0, len(self.classes))
-        device = next(self.network.parameters()).device
-        batchable = self._with_features(found).to(device)
+        return self._probabilities(self._with_features(found))
+
+    def score(self, graphs: GraphSet | Iterable[Data]) -> float:
+        """The accuracy: the fraction of graphs whose label ``y`` is predicted.
+
+        Raises:
+            ValueError: if there are no graphs, if they have no labels or one that is not among
+                ``classes``, or as for :meth:`predict`.
+
+        Example:
+            >>> from lcpool.data import builtin
+            >>> from lcpool.train import train
+            >>> graphs = builtin(num_graphs=40)
+            >>> model = train(graphs, "nopool", runs=1, epochs=1, hidden=8, device="cpu").model
+            >>> model.score(graphs) == float((model.predict(graphs) == graphs.y).double().mean())
+            True
+        """
+        found = _one_by_one(graphs)
+        if not len(found):
+            raise ValueError("there are no graphs to score.")
+        columns = self._with_features(found)
+        self._require_labels(columns)
+        right = self._labels(self._probabilities(columns)) == columns.y.cpu()
+        return int(right.sum()) / len(columns)
+
+    def _labels(self, probabilities: Tensor) -> Tensor:
+        return torch.tensor(self.classes)[probabilities.argmax(-1)]
+
+    @torch.no_grad()
+    def _probabilities(self, graphs: GraphSet) -> Tensor:
+        batchable = graphs.to(next(self.network.parameters()).device)
         self.network.eval()
         parts = torch.split(torch.arange(len(batchable)), EVAL_BATCH)
         logits = [self.network(batchable.batch(part)).logits for part in parts]
@@ -111,6 +141,21 @@ class Model:
                 raise ValueError(
                     f"the network was trained on features ({self.dataset}); graph {g} has no 'x'."
                 )
+
+    def _require_labels(self, graphs: GraphSet) -> None:
+        """Refuse to score graphs without labels, or with labels that cannot be predicted."""
+        if not graphs.classes:
+            raise ValueError(
+                f"{graphs.name}: the graphs have no labels (y) to score by; predict needs none."
+            )
+        unknown = (~torch.isin(graphs.y.cpu(), torch.tensor(self.classes))).nonzero()
+        if len(unknown):
+            g = int(unknown[0])
+            known = ", ".join(map(str, self.classes))
+            raise ValueError(
+                f"{graphs.name}: graph {g} has label {int(graphs.y[g])}, which the model does not "
+                f"know; its classes are {known} ({self.dataset})."
+            )
 
     def save(self, path: str | Path) -> None:
         """Write the network, its shape and its classes; :meth:`load` reads them back."""
@@ -225,6 +270,10 @@ class Result:
             "device": self.device,
             "stack": self.stack,
         }
+
+
+def _one_by_one(graphs: GraphSet | Iterable[Data]) -> GraphSet | list[Data]:
+    return graphs if isinstance(graphs, GraphSet) else single_graphs(graphs)
 
 
 def _in_words(architecture: Architecture) -> str:
