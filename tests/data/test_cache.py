@@ -36,6 +36,7 @@ def assert_same(graphs: GraphSet, again: GraphSet) -> None:
             assert one == other
 
 
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
 @pytest.mark.parametrize("attributes", [None, "".join(f"{i}.25\n" for i in range(7))])
 def test_the_second_load_comes_from_columns(
     zip_tu: Callable, write_tu: Callable, tmp_path: Path, reads: list, attributes: str | None
@@ -188,6 +189,7 @@ def test_the_cache_lies_where_the_platform_keeps_caches(
     assert cache.user_cache() == Path(expected)
 
 
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
 @pytest.mark.parametrize("name", ["PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2"])
 def test_the_second_load_of_a_real_set_reads_no_text(
     real: Callable, real_graphs: Callable, name: str, monkeypatch: pytest.MonkeyPatch
