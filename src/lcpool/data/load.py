@@ -63,9 +63,11 @@ def load_dataset(
 
 
 def read_dataset(
-    name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None
+    name_or_path: str | os.PathLike[str] | GraphSet, root: str | os.PathLike[str] | None = None
 ) -> GraphSet:
-    """As :func:`load_dataset` by a name or path, without a word on what is in it."""
+    """As :func:`load_dataset`, without warnings: for workers, whose user has been told already."""
+    if isinstance(name_or_path, GraphSet):
+        return name_or_path
     if known_name(os.fspath(name_or_path)) == BUILTIN:
         return builtin()
     return read_cached(locate(name_or_path, root))
