@@ -1,6 +1,7 @@
 """What a training gives: figures in percent, and a network that predicts, saves and loads."""
 
 import json
+import math
 import pickle
 import statistics
 
@@ -26,6 +27,7 @@ def result_of(*tests, diverged=()):
             n, choices={rule: Choice(rule, n not in diverged and 2, 0.25, 0.75) for rule in RULES},
             curves=[(0.9, 0.8, 0.125), (0.7, 0.75, 0.25)],
             test={"accuracy": (a, 0.5), "loss": (b, 0.5)}, diverged=3 if n in diverged else None,
+            test_size=8, largest_class=0.625 + n / 8, constant={"accuracy": n > 0, "loss": n == 0},
         )
         for n, (a, b) in enumerate(tests)
     ]  # fmt: skip
@@ -110,6 +112,8 @@ def test_a_result_survives_json():
             "accuracy": {"accuracy": 70.0, "loss": 0.5},
             "loss": {"accuracy": 30.0, "loss": 0.5},
         },
+        "largest_class": 75.0,
+        "constant": {"accuracy": True, "loss": False},
         "curves": {
             "training_loss": [0.9, 0.7],
             "validation_loss": [0.8, 0.75],
@@ -119,6 +123,30 @@ def test_a_result_survives_json():
     assert Architecture.from_dict(values["architecture"]) == result.architecture
     assert Protocol(**values["protocol"]) == result.protocol
     assert (values["dataset"], values["device"], values["stack"]) == ("toy", "CPU", 2)
+    assert (values["test_size"], values["largest_class"]) == (8, 68.75)
+
+
+def test_runs_that_predict_one_class_are_told_by_rule():
+    result = result_of((0.5, 0.5), (0.7, 0.7), (0.8, 0.8), diverged=[2])
+    assert result.constant_runs() == [1]  # 2 has no network
+    assert result.constant_runs("loss") == [0]
+    assert result.largest_class == pytest.approx((62.5 + 75.0) / 2)
+    assert result.test_size == 8
+    lost = result_of((0.5, 0.5), (0.5, 0.5), diverged=(0, 1))
+    assert lost.constant_runs() == []
+    assert math.isnan(lost.largest_class)
+    assert lost.to_dict()["runs"][1]["constant"] == {"accuracy": None, "loss": None}
+
+
+def test_a_model_that_always_says_the_largest_class_is_seen():
+    """285 graphs of one class and 15 of the other, with nothing to tell them apart."""
+    graphs = [ring(int(n % 20 == 0), 1) for n in range(300)]
+    options = {"runs": 3, "epochs": 5, "lr": 0.03, "hidden": 8, "split": "fresh", "device": "cpu"}
+    result = train(graphs, "nopool", **options)
+    assert result.constant_runs() == result.constant_runs("loss") == [0, 1, 2]
+    assert result.test_size == 30
+    assert result.largest_class == pytest.approx(result.mean())
+    assert result.largest_class > 80
 
 
 def test_reported_figures_are_the_test_figures_of_the_runs():

@@ -243,6 +243,24 @@ class Result:
             )
         return self.best
 
+    @property
+    def test_size(self) -> int:
+        """The number of test graphs of a run."""
+        return self.runs[0].test_size
+
+    @property
+    def largest_class(self) -> float:
+        """What a network that always says the largest class would get on the test graphs.
+
+        In percent, the mean over the runs whose accuracies count; NaN if all runs diverged.
+        """
+        shares = [100 * run.largest_class for run in self.runs if not run.lost]
+        return float(torch.tensor(shares, dtype=torch.float64).mean())
+
+    def constant_runs(self, rule: str = "accuracy") -> list[int]:
+        """Numbers of the runs whose network gives one and the same class to all test graphs."""
+        return [run.number for run in self.runs if not run.lost and run.constant[rule]]
+
     def accuracies(self, rule: str = "accuracy") -> Tensor:
         """Test accuracies in percent, of all runs but those that diverged at once."""
         found = [100 * run.test[rule][0] for run in self.runs if not run.lost]
@@ -258,13 +276,15 @@ class Result:
         return float(values.std(correction=min(1, len(values) - 1)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the network, as plain values; accuracies in percent."""
+        """Everything but the network, as plain values; accuracies and shares in percent."""
         return {
             "dataset": self.dataset,
             "architecture": self.architecture.to_dict(),
             "protocol": asdict(self.protocol),
             "mean": {rule: self.mean(rule) for rule in RULES},
             "std": {rule: self.std(rule) for rule in RULES},
+            "test_size": self.test_size,
+            "largest_class": self.largest_class,
             "runs": [run.to_dict() for run in self.runs],
             "seconds": self.seconds,
             "device": self.device,
