@@ -2,7 +2,7 @@ import errno
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import IO
 
@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from lcpool.data import GraphSet, cache, load_dataset
+from lcpool.data.tu import read_tu
 
 
 @pytest.fixture
@@ -35,6 +36,7 @@ def assert_same(graphs: GraphSet, again: GraphSet) -> None:
             assert one == other
 
 
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
 @pytest.mark.parametrize("attributes", [None, "".join(f"{i}.25\n" for i in range(7))])
 def test_the_second_load_comes_from_columns(
     zip_tu: Callable, write_tu: Callable, tmp_path: Path, reads: list, attributes: str | None
@@ -59,9 +61,9 @@ def test_a_changed_source_is_read_again_in_place_of_the_old(
 ):
     path = write_tu()
     load_dataset(path)
-    write_tu(graph_labels="5\n6\n")
+    write_tu(graph_labels="6\n5\n")
     os.utime(path / "TOY_graph_labels.txt", (1, 1))
-    assert load_dataset(path).classes == (5, 6)
+    assert load_dataset(path).y.tolist() == [1, 0]
     assert len(reads) == 2
     assert len(cached_files(tmp_path)) == 1
 
@@ -76,12 +78,24 @@ def test_another_reader_reads_again(
     assert len(reads) == 2
 
 
+def test_a_cache_with_the_labels_of_the_file_is_made_anew(
+    write_tu: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    """Reader 2 kept them as the classes, beside numbers in ``y``."""
+    path = write_tu()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(cache, "READER_VERSION", 2)
+        earlier.setattr(cache, "read_tu", lambda path: replace(read_tu(path), classes=(-1, 1)))
+        assert load_dataset(path).classes == (-1, 1)
+    assert load_dataset(path).classes == (0, 1)
+
+
 def test_two_sets_of_one_name_do_not_mix(write_tu: Callable, tmp_path: Path):
     one = write_tu(folder=tmp_path / "one")
-    two = write_tu(folder=tmp_path / "two", graph_labels="5\n6\n")
+    two = write_tu(folder=tmp_path / "two", graph_labels="6\n5\n")
     for _ in range(2):
-        assert load_dataset(one).classes == (-1, 1)
-        assert load_dataset(two).classes == (5, 6)
+        assert load_dataset(one).y.tolist() == [0, 1]
+        assert load_dataset(two).y.tolist() == [1, 0]
 
 
 def flip_a_byte(content: bytes) -> bytes:
@@ -175,6 +189,7 @@ def test_the_cache_lies_where_the_platform_keeps_caches(
     assert cache.user_cache() == Path(expected)
 
 
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
 @pytest.mark.parametrize("name", ["PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2"])
 def test_the_second_load_of_a_real_set_reads_no_text(
     real: Callable, real_graphs: Callable, name: str, monkeypatch: pytest.MonkeyPatch

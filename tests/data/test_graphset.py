@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -38,7 +40,7 @@ def test_a_batch_is_what_pyg_makes_of_the_same_graphs(graphs: list[Data], data: 
     assert torch.equal(batch.batch, expected.batch)
     assert batch.batch_size == len(index)
     assert batch.node_counts.tolist() == [graphs[g].num_nodes for g in index]
-    assert [graph_set.classes[y] for y in batch.y] == expected.y.tolist()
+    assert [graph_set.classes[number] for number in batch.target] == expected.y.tolist()
 
 
 @given(graph_lists())
@@ -47,14 +49,17 @@ def test_graphs_go_in_and_come_out_the_same(graphs: list[Data]):
         assert torch.equal(graph.x, again.x)
         assert torch.equal(graph.edge_index, again.edge_index)
         assert torch.equal(graph.edge_attr, again.edge_attr)
+        assert torch.equal(graph.y, again.y)
 
 
 def test_a_subset_is_a_set_with_the_same_classes():
-    graphs = [random_graph(g, 3 + g, 5, label=g) for g in range(4)]
+    graphs = [random_graph(g, 3 + g, 5, label=10 * g) for g in range(4)]
     part = GraphSet.from_graphs(graphs).subset(torch.tensor([3, 1]))
     assert len(part) == 2
-    assert part.y.tolist() == [3, 1]
-    assert part.num_classes == 4
+    assert part.y.tolist() == [30, 10]
+    assert part.classes == (0, 10, 20, 30)
+    assert part.targets.tolist() == [3, 1]
+    assert [graph.y.tolist() for graph in part.to_graphs()] == [[30], [10]]
     assert part.node_counts.tolist() == [6, 4]
     assert torch.equal(part.to_graphs()[1].edge_index, graphs[1].edge_index)
     assert torch.equal(part.batch(torch.tensor([1])).x, graphs[1].x)
@@ -104,14 +109,25 @@ def test_graphs_without_labels_have_no_classes():
     graph = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))
     graphs = GraphSet.from_graphs([graph])
     assert graphs.num_classes == 0
-    assert graphs.y.tolist() == [-1]
+    assert graphs.y.tolist() == graphs.targets.tolist() == [-1]
+    assert graphs.batch(torch.tensor([0, 0])).target.tolist() == [-1, -1]
     assert graphs.to_graphs()[0].y is None
 
 
 def test_labels_may_be_negative_and_gapped():
     graphs = GraphSet.from_graphs([random_graph(0, 2, 1, label) for label in (7, -3, 7, 0)])
     assert graphs.classes == (-3, 0, 7)
-    assert graphs.y.tolist() == [2, 0, 2, 1]
+    assert graphs.y.tolist() == [7, -3, 7, 0]
+    assert graphs.targets.tolist() == [2, 0, 2, 1]
+    assert graphs.batch(torch.tensor([3, 0])).target.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("label", [-4, 3, 8])
+def test_a_label_that_is_no_class_is_named(label: int):
+    graphs = GraphSet.from_graphs([random_graph(0, 2, 1, label) for label in (7, -3)], name="mine")
+    other = replace(graphs, y=torch.tensor([7, label]))
+    with pytest.raises(DatasetError, match=rf"mine: graph 1 has label {label}, .* -3, 7"):
+        other.targets  # noqa: B018 - found when it is asked for
 
 
 EDGE = torch.tensor([[0], [1]])

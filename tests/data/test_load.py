@@ -9,7 +9,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.datasets import FakeDataset
 from torch_geometric.loader import DataLoader
 
-from lcpool.data import DatasetError, download, load_dataset
+from lcpool.data import DatasetError, GraphSet, download, load_dataset
 from lcpool.data.load import find_dataset
 
 
@@ -91,23 +91,29 @@ def test_what_is_neither_a_name_nor_a_path(name: str):
 
 
 def test_graphs_of_ones_own():
-    graph = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]), y=1)
+    graph = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]), y=1)
     graphs = load_dataset([graph, graph])
     assert len(graphs) == 2
     assert load_dataset(graphs) is graphs
     assert len(load_dataset(FakeDataset(num_graphs=3))) == 3
 
 
+def test_a_dataset_may_be_called_something_else(write_tu: Callable):
+    graph = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]), y=1)
+    for source in (write_tu(), "builtin", [graph], GraphSet.from_graphs([graph], "one")):
+        assert load_dataset(source, name="MINE").name == "MINE"
+
+
 def test_a_batch_is_taken_apart():
+    edges = torch.tensor([[0, 1], [1, 0]])
     graphs = [
-        Data(x=torch.ones(n, 1), edge_index=torch.tensor([[0], [1]]), y=n % 2, name=f"graph {n}")
-        for n in (2, 3, 4)
+        Data(x=torch.ones(n, 1), edge_index=edges, y=n % 2, name=f"graph {n}") for n in (2, 3, 4)
     ]
     for batched in (Batch.from_data_list(graphs), DataLoader(graphs, batch_size=2)):
         found = load_dataset(batched)
         assert found.name == "graphs"
         assert found.node_counts.tolist() == [2, 3, 4]
-        assert found.edge_index.tolist() == [[0, 2, 5], [1, 3, 6]]
+        assert found.edge_index.tolist() == [[0, 1, 2, 3, 5, 6], [1, 0, 3, 2, 6, 5]]
         assert found.y.tolist() == [0, 1, 0]
 
 

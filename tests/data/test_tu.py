@@ -22,7 +22,7 @@ def test_a_tidy_set(write_tu: WriteTu):
     assert graphs.name == "TOY"
     assert graphs.node_counts.tolist() == [3, 4]
     assert graphs.edge_counts.tolist() == [6, 8]
-    assert graphs.classes == (-1, 1)
+    assert graphs.classes == (0, 1)
     assert graphs.y.tolist() == [0, 1]
     assert graphs.edge_attr is None
     assert edges_of(graphs, 0) == [[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]]
@@ -45,7 +45,7 @@ def test_several_columns_of_labels(write_tu: WriteTu):
 
 def test_integers_may_be_written_with_a_point(write_tu: WriteTu):
     graphs = read_tu(write_tu(graph_labels="2.0\n1.0000e+00\n"))
-    assert graphs.classes == (1, 2)
+    assert graphs.y.tolist() == [1, 0]
 
 
 def test_neither_labels_nor_attributes_means_degrees(write_tu: WriteTu):
@@ -103,11 +103,11 @@ def test_nodes_need_not_be_in_order_of_their_graph(write_tu: WriteTu):
 
 
 def test_blank_lines_carriage_returns_and_a_byte_order_mark(write_tu: WriteTu):
-    graphs = read_tu(write_tu(graph_labels="\ufeff3\r\n\r\n5\r\n\n", A="1 ,2\r\n\r\n 2,1 \r\n"))
-    assert graphs.classes == (3, 5)
+    graphs = read_tu(write_tu(graph_labels="\ufeff5\r\n\r\n3\r\n\n", A="1 ,2\r\n\r\n 2,1 \r\n"))
+    assert graphs.y.tolist() == [1, 0]
     assert edges_of(graphs, 0) == [[0, 1], [1, 0]]
-    graphs = read_tu(write_tu(graph_labels=" \n3\n \t\n5\n ", A="1 ,2\n  \r\n 2,1 \n "))
-    assert graphs.classes == (3, 5)
+    graphs = read_tu(write_tu(graph_labels=" \n5\n \t\n3\n ", A="1 ,2\n  \r\n 2,1 \n "))
+    assert graphs.y.tolist() == [1, 0]
     assert edges_of(graphs, 0) == [[0, 1], [1, 0]]
 
 
@@ -176,6 +176,15 @@ def test_labels_that_are_serial_numbers_are_refused(
     monkeypatch.setattr(tu, "MAX_NUMBERS", 20)
     with pytest.raises(DatasetError, match=r"labels have 3 values, too many .* of 7 rows"):
         read_tu(write_tu(node_labels="0\n100000000\n5\n0\n0\n5\n0\n"))
+
+
+@pytest.mark.parametrize("labels", [(1, 2), (2, 1), (-1, 1), (7, 3)])
+def test_classes_are_numbered_as_pyg_numbers_them(write_tu: WriteTu, labels: tuple[int, int]):
+    folder = write_tu(graph_labels="".join(f"{label}\n" for label in labels))
+    data, _, _ = read_tu_data(str(folder), "TOY")
+    graphs = read_tu(folder)
+    assert graphs.y.tolist() == graphs.targets.tolist() == data.y.tolist()
+    assert graphs.classes == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["MUTAG", "ENZYMES", "COX2"])

@@ -4,9 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from sweep.sweeping import GRAPHS, small_jobs
+from sweep.sweeping import GRAPHS, small_jobs, write_tu
 
-from lcpool.data import builtin
+from lcpool.data import DataWarning, builtin
+from lcpool.data.notices import say_once
 from lcpool.sweep.grid import Dataset, Grid, make_jobs, read_config, read_grids
 
 
@@ -16,6 +17,17 @@ def test_the_paper_is_1920_trainings(monkeypatch):
     assert len(jobs) == 6 * 2 * 8
     assert sum(len(job.wanted) for job in jobs) == 1920
     assert len({cell.id for job in jobs for cell in job.cells}) == 192
+
+
+def test_workers_do_not_repeat_what_was_said_of_a_dataset(tmp_path, monkeypatch):
+    monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "cache"))
+    folder = write_tu(tmp_path)
+    edges = (folder / "RINGS_A.txt").read_text().count("\n")
+    (folder / "RINGS_edge_labels.txt").write_text("1\n2\n" * (edges // 2))
+    with pytest.warns(DataWarning, match="^MINE: "):
+        dataset = Dataset.of(folder, name="MINE")
+    say_once.cache_clear()  # as in another process
+    assert dataset.load().name == "MINE"  # A warning would be an error.
 
 
 def test_both_splits_of_a_cell_are_one_job():

@@ -8,14 +8,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lcpool.data import GraphSet, builtin
+from lcpool.data import GraphSet, Split, builtin
 from lcpool.models import POOLINGS, Architecture, Backbone, Output
 from lcpool.ops.edges import Edges
 from lcpool.ops.sizes import Sizes
 from lcpool.train import RULES, Protocol, Run, Trainer, train_runs
 from lcpool.train.api import train_to_the_end
 from lcpool.train.checkpoint import Checkpoint
-from lcpool.train.loop import initial_model, run_losses
+from lcpool.train.loop import Evaluation, initial_model, run_losses
 
 GRAPHS = builtin(num_graphs=60)
 CPU = torch.device("cpu")
@@ -79,10 +79,10 @@ class Scripted(Trainer):
     def _evaluate(self, indices):
         if torch.equal(indices[0], self.splits[self.active[0]].test):
             epoch, run = self.marks.detach().double().unbind(1)
-            return run, epoch
+            return Evaluation(run, epoch, [torch.zeros(len(indices), 1)])
         figures = [self.script[a][self.epoch] for a in self.active]
         accuracy, loss = torch.tensor(figures, dtype=torch.float64).unbind(1)
-        return loss, accuracy
+        return Evaluation(loss, accuracy, [])
 
     def lengths(self):
         return [run.epochs for run in self.runs]
@@ -203,7 +203,9 @@ def test_the_accuracy_reported_is_that_of_the_chosen_epoch_and_not_the_best():
         for run, accuracies in enumerate(seen):
             network = Backbone.of(graphs, architecture).eval()
             network.load_state_dict({n: v[run] for n, v in trainer.stack.tensors().items()})
-            accuracies.append(float((network(batch).logits.argmax(-1) == batch.y).double().mean()))
+            accuracies.append(
+                float((network(batch).logits.argmax(-1) == batch.target).double().mean())
+            )
     trainer.test()
     for run, accuracies in zip(trainer.runs, seen, strict=True):
         for rule in RULES:
@@ -253,8 +255,78 @@ def test_test_figures_are_those_of_evaluation_mode_over_all_test_graphs(monkeypa
         test = GRAPHS.batch(trainer.splits[position].test)
         logits = network(test).logits.detach()
         accuracy, loss = run.test["loss"]
-        assert accuracy == pytest.approx(float((logits.argmax(-1) == test.y).float().mean()))
-        assert loss == pytest.approx(float(F.cross_entropy(logits, test.y)), rel=1e-5)
+        assert accuracy == pytest.approx(float((logits.argmax(-1) == test.target).float().mean()))
+        assert loss == pytest.approx(float(F.cross_entropy(logits, test.target)), rel=1e-5)
+
+
+# --- one class for everything
+
+
+def few_of_one_class():
+    """The graphs with other classes: every fourth is of the smaller, and labels are 3 and 7."""
+    number = (torch.arange(60) % 4 == 0).long()
+    return replace(GRAPHS, y=torch.tensor([3, 7])[number], classes=(3, 7))
+
+
+@pytest.mark.parametrize("split", ["shared", "fresh"])
+def test_the_share_of_the_largest_class_is_that_among_the_test_graphs_of_the_run(split):
+    graphs = few_of_one_class()
+    architecture = Architecture(pool="nopool", hidden=8)
+    trainer = Trainer(graphs, architecture, Protocol(max_epochs=1, split=split), range(4))
+    assert all(math.isnan(run.largest_class) and run.constant == {} for run in trainer.runs)
+    finish(trainer)
+    for run, parts in zip(trainer.runs, trainer.splits, strict=True):
+        counts = Counter(graphs.y[parts.test].tolist())
+        assert run.largest_class == max(counts.values()) / 6
+        assert run.test_size == 6
+    if split == "fresh":
+        assert len({run.largest_class for run in trainer.runs}) > 1
+
+
+def test_networks_that_give_one_class_to_all_test_graphs_are_marked(monkeypatch):
+    """By each rule, as plain networks show; some are made to prefer a class whatever they see."""
+    monkeypatch.setattr("lcpool.train.loop.EVAL_BATCH", 4)
+    graphs, architecture = easy(), Architecture(pool="nopool", hidden=8)
+    protocol = Protocol(lr=0.03, batch_size=16, max_epochs=15, split="fresh")
+    trainer = Trainer(graphs, architecture, protocol, range(3))
+    while not trainer.ended:
+        trainer.train_epoch()
+    for rule, position, preferred in (("accuracy", 1, 0), ("loss", 1, 1), ("loss", 2, 0)):
+        trainer.best[rule]["post.3.bias"][position, preferred] = 1000.0
+    trainer.test()
+    for position, run in enumerate(trainer.runs):
+        for rule in RULES:
+            network = Backbone.of(graphs, architecture).eval()
+            network.load_state_dict({n: v[position] for n, v in trainer.best[rule].items()})
+            given = network(graphs.batch(trainer.splits[position].test)).logits.argmax(-1)
+            assert run.constant[rule] == (len(set(given.tolist())) == 1)
+    assert [run.constant["accuracy"] for run in trainer.runs] == [False, True, False]
+    assert [run.constant["loss"] for run in trainer.runs] == [False, True, True]
+
+
+def test_classes_that_change_from_batch_to_batch_are_not_constant(monkeypatch):
+    """The first test graphs are all of one class, the others of the other, and predicted so."""
+    graphs, parts = easy(), Protocol().split_of(60, run=0)
+    zeros, ones = ((graphs.y == c).nonzero().flatten() for c in (0, 1))
+    test = torch.cat([zeros[:4], ones[:2]])
+    splits = [Split(parts.train, parts.val, index) for index in (test, zeros[:6])]
+    architecture = Architecture(pool="nopool", hidden=8)
+    protocol = Protocol(lr=0.03, batch_size=16, max_epochs=15)
+    trainer = finish(Trainer(graphs, architecture, protocol, [0, 1], splits))
+    assert [run.test["accuracy"][0] for run in trainer.runs] == [1.0, 1.0]
+    for size in (128, 4):
+        monkeypatch.setattr("lcpool.train.loop.EVAL_BATCH", size)
+        trainer.test()
+        assert [run.constant["accuracy"] for run in trainer.runs] == [False, True]
+        assert [run.largest_class for run in trainer.runs] == [4 / 6, 1.0]
+
+
+def test_what_was_found_in_the_test_survives_a_checkpoint():
+    trainer = finish(make(max_epochs=1))
+    again = make(max_epochs=1)
+    again.load_state(trainer.state())
+    assert again.runs == trainer.runs
+    assert set(again.runs[0].constant) == set(RULES)
 
 
 # --- losses
@@ -265,7 +337,7 @@ def losses_of(network, index):
     """Cross entropy and auxiliary loss, means over graphs."""
     batch = GRAPHS.batch(index)
     out = network(batch)
-    return float(F.cross_entropy(out.logits, batch.y)), float(out.graph_loss.mean())
+    return float(F.cross_entropy(out.logits, batch.target)), float(out.graph_loss.mean())
 
 
 @pytest.mark.parametrize("pool", ["diffpool", "mincutpool"])
@@ -289,7 +361,7 @@ def test_the_loss_of_a_run_is_the_mean_over_its_own_graphs():
     batch = GRAPHS.batch(torch.arange(6))
     logits = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
     expected = torch.stack(
-        [F.cross_entropy(logits[part], batch.y[part]) for part in (slice(0, 3), slice(3, 6))]
+        [F.cross_entropy(logits[part], batch.target[part]) for part in (slice(0, 3), slice(3, 6))]
     )
     torch.testing.assert_close(run_losses(Output(logits, None), batch, 2), expected)
     aux = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -302,7 +374,7 @@ def test_empty_graphs_do_not_thin_out_auxiliary_losses():
     sizes = Sizes.of(torch.tensor([0, 3, 0, 0]), torch.device("cpu"))
     edges = Edges(torch.empty(2, 0, dtype=torch.long), 3)
     graph = replace(batch.graph, x=batch.x[:3], edges=edges, batch=sizes.batch, sizes=sizes)
-    batch = batch._replace(graph=graph, y=torch.zeros(4).long())
+    batch = batch._replace(graph=graph, target=torch.zeros(4).long())
     logits = torch.tensor([[100.0, 0.0]] * 4)  # cross entropy 0
     losses = run_losses(Output(logits, torch.tensor([0.0, 2.0, 0.0, 0.0])), batch, 2)
     assert losses.tolist() == [2.0, 0.0]

@@ -1,15 +1,17 @@
 """What a training gives: figures in percent, and a network that predicts, saves and loads."""
 
 import json
+import math
 import pickle
 import statistics
 
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
+from torch_geometric.io import read_tu_data
 from torch_geometric.loader import DataLoader
 
-from lcpool.data import GraphSet, builtin
+from lcpool.data import GraphSet, builtin, load_dataset
 from lcpool.models import Architecture, Backbone
 from lcpool.train import RULES, Model, Protocol, Result, Run, train
 from lcpool.train.protocol import Choice
@@ -25,6 +27,7 @@ def result_of(*tests, diverged=()):
             n, choices={rule: Choice(rule, n not in diverged and 2, 0.25, 0.75) for rule in RULES},
             curves=[(0.9, 0.8, 0.125), (0.7, 0.75, 0.25)],
             test={"accuracy": (a, 0.5), "loss": (b, 0.5)}, diverged=3 if n in diverged else None,
+            test_size=8, largest_class=0.625 + n / 8, constant={"accuracy": n > 0, "loss": n == 0},
         )
         for n, (a, b) in enumerate(tests)
     ]  # fmt: skip
@@ -109,6 +112,8 @@ def test_a_result_survives_json():
             "accuracy": {"accuracy": 70.0, "loss": 0.5},
             "loss": {"accuracy": 30.0, "loss": 0.5},
         },
+        "largest_class": 75.0,
+        "constant": {"accuracy": True, "loss": False},
         "curves": {
             "training_loss": [0.9, 0.7],
             "validation_loss": [0.8, 0.75],
@@ -118,6 +123,30 @@ def test_a_result_survives_json():
     assert Architecture.from_dict(values["architecture"]) == result.architecture
     assert Protocol(**values["protocol"]) == result.protocol
     assert (values["dataset"], values["device"], values["stack"]) == ("toy", "CPU", 2)
+    assert (values["test_size"], values["largest_class"]) == (8, 68.75)
+
+
+def test_runs_that_predict_one_class_are_told_by_rule():
+    result = result_of((0.5, 0.5), (0.7, 0.7), (0.8, 0.8), diverged=[2])
+    assert result.constant_runs() == [1]  # 2 has no network
+    assert result.constant_runs("loss") == [0]
+    assert result.largest_class == pytest.approx((62.5 + 75.0) / 2)
+    assert result.test_size == 8
+    lost = result_of((0.5, 0.5), (0.5, 0.5), diverged=(0, 1))
+    assert lost.constant_runs() == []
+    assert math.isnan(lost.largest_class)
+    assert lost.to_dict()["runs"][1]["constant"] == {"accuracy": None, "loss": None}
+
+
+def test_a_model_that_always_says_the_largest_class_is_seen():
+    """285 graphs of one class and 15 of the other, with nothing to tell them apart."""
+    graphs = [ring(int(n % 20 == 0), 1) for n in range(300)]
+    options = {"runs": 3, "epochs": 5, "lr": 0.03, "hidden": 8, "split": "fresh", "device": "cpu"}
+    result = train(graphs, "nopool", **options)
+    assert result.constant_runs() == result.constant_runs("loss") == [0, 1, 2]
+    assert result.test_size == 30
+    assert result.largest_class == pytest.approx(result.mean())
+    assert result.largest_class > 80
 
 
 def test_reported_figures_are_the_test_figures_of_the_runs():
@@ -136,6 +165,97 @@ def test_predictions_are_labels_of_the_data(labels):
     trained = train(graphs, "nopool", runs=1, epochs=15, lr=0.03, hidden=8, device="cpu").model
     assert trained.classes == tuple(sorted(labels))
     assert trained.predict(graphs).tolist() == [graph.y for graph in graphs]
+
+
+def mislabelled(graphs, labels, every=7):
+    """The graphs with the other of two labels on some of them, so that nothing scores 1."""
+    other = dict(zip(labels, reversed(labels), strict=True))
+    return [
+        Data(x=g.x, edge_index=g.edge_index, y=other[g.y] if n % every == 0 else g.y)
+        for n, g in enumerate(graphs)
+    ]
+
+
+def write_tu(folder, graphs):
+    """The graphs as a TU dataset whose node labels are the sign of their first feature."""
+    lines = {"A": [], "graph_indicator": [], "graph_labels": [], "node_labels": []}
+    offset = 1
+    for number, graph in enumerate(graphs, 1):
+        lines["A"] += [f"{a}, {b}" for a, b in (graph.edge_index.T + offset).tolist()]
+        lines["graph_indicator"] += [number] * graph.num_nodes
+        lines["graph_labels"].append(graph.y)
+        lines["node_labels"] += (graph.x[:, 0] > 0).long().tolist()
+        offset += graph.num_nodes
+    folder.mkdir()
+    for kind, rows in lines.items():
+        text = "".join(f"{row}\n" for row in rows)
+        (folder / f"{folder.name}_{kind}.txt").write_text(text)
+    return folder
+
+
+def assert_scores_by_its_predictions(model, graphs, expected, tmp_path):
+    """What a user counts by hand is what ``score`` gives, also of a saved model."""
+    y = graphs.y if isinstance(graphs, GraphSet) else torch.tensor([int(g.y) for g in graphs])
+    model.save(tmp_path / "model.pt")
+    for found in (model, Model.load(tmp_path / "model.pt")):
+        assert found.score(graphs) == expected
+        assert (found.predict(graphs) == y).float().mean() == found.score(graphs)
+        assert found.classes == tuple(sorted(set(y.tolist())))
+
+
+LEARNS = {"runs": 1, "epochs": 15, "lr": 0.03, "hidden": 8, "device": "cpu"}
+
+
+@pytest.mark.parametrize("labels", [(-1, 1), (3, 7), (7, 3), (0, 1)])
+def test_the_score_of_graphs_of_ones_own_is_the_share_predicted_right(labels, tmp_path):
+    trained = train(rings(labels), "nopool", **LEARNS).model
+    assert trained.score(rings(labels)) == 1.0
+    graphs = mislabelled(rings(labels), labels)  # 6 of 40
+    assert_scores_by_its_predictions(trained, graphs, 34 / 40, tmp_path)
+    assert_scores_by_its_predictions(trained, GraphSet.from_graphs(graphs), 34 / 40, tmp_path)
+    assert trained.score(graphs[1]) == 1.0
+    assert trained.score(graphs[0]) == 0.0
+    for other in (iter(graphs), Batch.from_data_list(graphs), DataLoader(graphs, 7, shuffle=True)):
+        assert trained.score(other) == 34 / 40
+
+
+@pytest.mark.parametrize("labels", [(1, 2), (2, 1)])
+def test_the_score_of_a_tu_dataset_speaks_of_its_labels(labels, tmp_path, monkeypatch):
+    monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "cache"))
+    folder = write_tu(tmp_path / "RINGS", mislabelled(rings(labels), labels))
+    graphs = load_dataset(folder)
+    assert sorted(set(graphs.y.tolist())) == [0, 1]
+    trained = train(write_tu(tmp_path / "CLEAN", rings(labels)), "nopool", **LEARNS).model
+    assert_scores_by_its_predictions(trained, graphs, 34 / 40, tmp_path)
+    assert_scores_by_its_predictions(trained, graphs.to_graphs(), 34 / 40, tmp_path)
+    data, _, _ = read_tu_data(str(folder), "RINGS")
+    assert (trained.predict(graphs) == data.y).float().mean() == trained.score(graphs)
+
+
+def test_a_score_of_some_of_the_classes(model):
+    whole = GraphSet.from_graphs(rings())
+    assert model.score(whole.subset(torch.arange(0, 40, 2))) == 1.0
+    assert model.score(rings()[::2]) == 1.0
+
+
+def test_columns_of_probabilities_follow_the_classes(model):
+    assert model.classes == (-1, 1)
+    chosen = torch.tensor(model.classes)[model.probabilities(rings()).argmax(-1)]
+    assert torch.equal(chosen, model.predict(rings()))
+
+
+def test_what_cannot_be_scored_is_said(model):
+    unlabelled = [Data(x=graph.x, edge_index=graph.edge_index) for graph in rings()]
+    for graphs in (unlabelled, GraphSet.from_graphs(unlabelled)):
+        with pytest.raises(ValueError, match=r"no labels \(y\)"):
+            model.score(graphs)
+    with pytest.raises(ValueError, match=r"no graphs"):
+        model.score([])
+    with pytest.raises(ValueError, match=r"graph 2 has label 5, .* -1, 1"):
+        model.score([*rings()[:2], ring(5, 1)])
+    numbered = GraphSet.from_graphs(rings((0, 1)))
+    with pytest.raises(ValueError, match=r"graph 0 has label 0, .* -1, 1"):
+        model.score(numbered)
 
 
 def test_graphs_are_predicted_as_they_come(model):

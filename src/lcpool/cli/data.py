@@ -87,14 +87,14 @@ def _check_one(table: Table, name: str, root: Path | None) -> bool:
     """Add a dataset to the table: a row as the paper has it, and a row as it was read."""
     from rich.markup import escape
 
-    from lcpool.data import DatasetError, load_dataset
-    from lcpool.data.load import BUILTIN, find_dataset, known_name
+    from lcpool.data import DatasetError
+    from lcpool.data.load import BUILTIN, find_dataset, known_name, read_dataset
     from lcpool.data.table import check as check_figures
 
     try:
         if known_name(name) != BUILTIN and find_dataset(name, root) is None:
             raise DatasetError(f"{name}: not here; lcpool data get {name}")
-        figures = check_figures(load_dataset(name, root))
+        figures = check_figures(read_dataset(name, root))
     except DatasetError as error:
         say(str(error))
         table.add_row(escape(name), "[red]missing[/]", end_section=True)

@@ -68,8 +68,8 @@ def gather_edges(name: str, graphs: list[Data]) -> tuple[Tensor, Tensor]:
     return torch.cat(parts, dim=1), torch.tensor(counts)
 
 
-def gather_classes(name: str, graphs: list[Data]) -> tuple[Tensor, tuple[int, ...]]:
-    """The class of each graph, and the label that each class stands for."""
+def gather_labels(name: str, graphs: list[Data]) -> tuple[Tensor, tuple[int, ...]]:
+    """The label of each graph, and the labels that there are, sorted."""
     labels = [getattr(graph, "y", None) for graph in graphs]
     if all(label is None for label in labels):
         return torch.full((len(graphs),), -1), ()
@@ -79,9 +79,7 @@ def gather_classes(name: str, graphs: list[Data]) -> tuple[Tensor, tuple[int, ..
         if len(numbers) != 1 or not float(numbers[0]).is_integer():
             raise DatasetError(f"{name}: 'y' of graph {g} must be one class number, not {label!r}.")
         values.append(int(numbers[0]))
-    classes = sorted(set(values))
-    number = {value: y for y, value in enumerate(classes)}
-    return torch.tensor([number[value] for value in values]), tuple(classes)
+    return torch.tensor(values), tuple(sorted(set(values)))
 
 
 def _numbers(label: Any) -> list[float]:

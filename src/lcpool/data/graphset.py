@@ -15,8 +15,8 @@ from torch_geometric.utils import cumsum
 from lcpool.data.gather import (
     DatasetError,
     degree_features,
-    gather_classes,
     gather_edges,
+    gather_labels,
     gather_rows,
 )
 from lcpool.ops.checks import Trust
@@ -31,12 +31,12 @@ class GraphBatch(NamedTuple):
     Items:
         graph: features, edges, the graph of each node, and what the host knows of their sizes.
         edge_attr: edge features, or None.
-        y: the class of each graph.
+        target: the number of each graph's class (:attr:`GraphSet.targets`).
     """
 
     graph: Graph
     edge_attr: Tensor | None
-    y: Tensor
+    target: Tensor
 
     @property
     def x(self) -> Tensor:
@@ -103,8 +103,9 @@ class GraphSet:
         edge_index: source and target of each edge as rows of ``x``, ``[2, edges]``.
         node_ptr: where each graph's nodes begin, and the end, ``[graphs + 1]``.
         edge_ptr: the same for its edges.
-        y: the class of each graph, from 0; -1 throughout where the graphs came without labels.
-        classes: the label that each class had in the source.
+        y: the label of each graph as the data has it, ``[graphs]``, int64; -1 throughout, and no
+            classes, where the graphs came without labels.
+        classes: the labels, sorted. A subset has those of the whole set.
         edge_attr: features of each edge, ``[edges, features]``, or None.
         label_widths: widths of the one-hot node labels with which the columns of ``x`` end.
 
@@ -142,7 +143,7 @@ class GraphSet:
         node_counts = torch.tensor([graph.num_nodes for graph in rows])
         x = gather_rows(name, rows, "x", node_counts)
         x = degree_features(edges, int(node_counts.sum())) if x is None else x
-        y, classes = gather_classes(name, rows)
+        y, classes = gather_labels(name, rows)
         edge_attr = gather_rows(name, rows, "edge_attr", edge_counts)
         return cls(name, x, edges, cumsum(node_counts), cumsum(edge_counts), y, classes,
                    edge_attr)  # fmt: skip
@@ -166,6 +167,29 @@ class GraphSet:
     def num_classes(self) -> int:
         """Number of classes, 0 for graphs without labels."""
         return len(self.classes)
+
+    @cached_property
+    def targets(self) -> Tensor:
+        """The number of each graph's class, as networks count them: ``classes[targets] == y``.
+
+        -1 throughout for graphs without labels.
+
+        Raises:
+            DatasetError: if a label is none of the classes.
+        """
+        if not self.classes:
+            return torch.full_like(self.y, -1)
+        classes = torch.tensor(self.classes, device=self.y.device)
+        found = torch.searchsorted(classes, self.y).clamp(max=len(self.classes) - 1)
+        unknown = (classes[found] != self.y).nonzero()
+        if len(unknown):
+            g = int(unknown[0])
+            known = ", ".join(map(str, self.classes))
+            raise DatasetError(
+                f"{self.name}: graph {g} has label {int(self.y[g])}, which is none of the classes "
+                f"{known}."
+            )
+        return found
 
     @cached_property
     def nodes(self) -> Spans:
@@ -239,10 +263,13 @@ class GraphSet:
             Trust(),
         )
         attr = None if self.edge_attr is None else self.edge_attr[rows]
-        return GraphBatch(graph, attr, self.y[picked])
+        return GraphBatch(graph, attr, self.targets[picked])
 
     def subset(self, index: Tensor) -> GraphSet:
-        """The graphs ``index``, in that order, as a set of their own with the same classes."""
+        """The graphs ``index``, in that order, as a set of their own with the same classes.
+
+        Every graph keeps its label.
+        """
         part = self.batch(index)
         return replace(
             self,
@@ -250,7 +277,7 @@ class GraphSet:
             edge_index=part.edge_index,
             node_ptr=cumsum(part.node_counts).to(self.x.device),
             edge_ptr=cumsum(self.edge_counts[index]).to(self.x.device),
-            y=part.y,
+            y=self.y[index.to(self.y.device)],
             edge_attr=part.edge_attr,
         )
 

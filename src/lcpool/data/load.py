@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from torch_geometric.data import Batch, Data
@@ -14,6 +15,7 @@ from lcpool.data.builtin import builtin
 from lcpool.data.cache import read_cached, user_cache
 from lcpool.data.gather import DatasetError
 from lcpool.data.graphset import GraphSet
+from lcpool.data.notices import on_files, on_graphs, say_once
 from lcpool.data.table import paper_datasets
 
 BUILTIN = "builtin"
@@ -24,8 +26,12 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 def load_dataset(
     name_or_path: str | os.PathLike[str] | GraphSet | Iterable[Data],
     root: str | os.PathLike[str] | None = None,
+    name: str | None = None,
 ) -> GraphSet:
     """Load a dataset; what was read from text is cached in columns.
+
+    What may not be as it was meant, edges in one direction only and attributes of edges that no
+    network here reads, is said once as a :class:`~lcpool.data.DataWarning`.
 
     Args:
         name_or_path: the name of a TU dataset, the path of its zip or folder, ``"builtin"`` for
@@ -33,17 +39,35 @@ def load_dataset(
             :func:`known name <known_datasets>` does not matter.
         root: the folder to look for names in first, and to download to. After it come the folder
             named by ``LCPOOL_DATA`` and the user's cache.
+        name: what to call the dataset; by default its own name, and "graphs" for a list.
 
     Example:
         >>> load_dataset("builtin").num_classes
         2
     """
     if isinstance(name_or_path, GraphSet):
+        return name_or_path if name is None else replace(name_or_path, name=name)
+    if isinstance(name_or_path, str | os.PathLike):
+        graphs = read_dataset(name_or_path, root)
+        graphs = graphs if name is None else replace(graphs, name=name)
+        messages = on_files(graphs)
+    else:
+        own = getattr(name_or_path, "name", None)
+        usual = own if isinstance(own, str) else "graphs"
+        rows = single_graphs(name_or_path)
+        graphs = GraphSet.from_graphs(rows, usual if name is None else name)
+        messages = on_graphs(graphs, rows)
+    for message in messages:
+        say_once(message)
+    return graphs
+
+
+def read_dataset(
+    name_or_path: str | os.PathLike[str] | GraphSet, root: str | os.PathLike[str] | None = None
+) -> GraphSet:
+    """As :func:`load_dataset`, without warnings: for workers, whose user has been told already."""
+    if isinstance(name_or_path, GraphSet):
         return name_or_path
-    if not isinstance(name_or_path, str | os.PathLike):
-        name = getattr(name_or_path, "name", None)
-        usual = name if isinstance(name, str) else "graphs"
-        return GraphSet.from_graphs(single_graphs(name_or_path), usual)
     if known_name(os.fspath(name_or_path)) == BUILTIN:
         return builtin()
     return read_cached(locate(name_or_path, root))

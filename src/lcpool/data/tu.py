@@ -8,7 +8,8 @@ What is done to them, in the order of PyG's reader so that numbers compare:
   occur.
 - Self-loops are dropped (convolutions that want them add their own), and of several lines for one
   edge the first counts. Edges are not made undirected.
-- Class labels may be any integers; in order, they become the classes 0, 1, ….
+- Class labels may be any integers; in their order they become the labels 0, 1, …. The numbers in
+  the file are not kept.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from lcpool.data.graphset import GraphSet
 from lcpool.data.source import Source
 
 # To be raised whenever the same files are read into something else: caches are then made anew.
-READER_VERSION = 2
+READER_VERSION = 3
 
 # The widest range of labels with a column for each value in it, used or not.
 MAX_SPAN = 4096
@@ -92,7 +93,7 @@ class NumberFile:
 def read_tu(path: Path) -> GraphSet:
     """Read the dataset in a folder or zip."""
     source = Source.at(path)
-    classes, y = _read_classes(source)
+    y, num_classes = _read_labels(source)
     graph = _read_indicator(source, len(y))
     edges, edge_attr = _read_edges(source, graph)
     # Nodes in order of their graph, and edges in order of their nodes, are what columns need.
@@ -109,21 +110,21 @@ def read_tu(path: Path) -> GraphSet:
         node_ptr=_pointers(graph, len(y)),
         edge_ptr=_pointers(graph[order][edges[0]], len(y)),
         y=torch.from_numpy(y),
-        classes=tuple(classes.tolist()),
+        classes=tuple(range(num_classes)),
         edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr[first]),
         label_widths=label_widths,
     )
 
 
-def _read_classes(source: Source) -> tuple[Array, Array]:
-    """The labels that occur, and the class of each graph."""
+def _read_labels(source: Source) -> tuple[Array, int]:
+    """The label of each graph, numbered in the order of those in the file, and how many occur."""
     if "graph_labels" not in source.files and "graph_attributes" in source.files:
         raise DatasetError(f"{source.path}: graphs have no classes but values, for regression.")
     labels = NumberFile.read(source, "graph_labels", np.int64, width=1)
     if not len(labels.values):
         raise DatasetError(f"{source.where('graph_labels')}, line 1: the file is empty.")
-    classes, y = np.unique(labels.values[:, 0], return_inverse=True)
-    return classes, y
+    found, y = np.unique(labels.values[:, 0], return_inverse=True)
+    return y, len(found)
 
 
 def _read_indicator(source: Source, num_graphs: int) -> Array:

@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 from torch_geometric.data import Data
 
 from lcpool.data import GraphSet, load_dataset
+from lcpool.data.load import read_dataset
 from lcpool.data.splits import MIN_GRAPHS
 from lcpool.data.table import paper_datasets
 from lcpool.models import Architecture, PoolingOptions
@@ -54,9 +55,7 @@ class Dataset:
     @classmethod
     def of(cls, source: Source, root: str | Path | None = None, name: str | None = None) -> Dataset:
         """Look at a dataset; ``name`` calls it something else."""
-        graphs = load_dataset(source, root=root)
-        if name is not None:
-            graphs = replace(graphs, name=name)
+        graphs = load_dataset(source, root=root, name=name)
         if len(graphs) < MIN_GRAPHS:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
         if graphs.num_classes < 2:
@@ -74,7 +73,7 @@ class Dataset:
 
     def load(self) -> GraphSet:
         """The graphs, under the name they have here."""
-        graphs = load_dataset(self.source, root=self.root)
+        graphs = read_dataset(self.source, root=self.root)
         if fingerprint(graphs) != self.digest:
             raise ValueError(f"{self.name} ({self.source}) is not what it was: its graphs differ.")
         return replace(graphs, name=self.name)

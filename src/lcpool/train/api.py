@@ -233,7 +233,7 @@ def best_model(
 def fingerprint(graphs: GraphSet) -> str:
     """A digest of what is in the graphs, not only of how many there are."""
     digest = hashlib.sha256()
-    for column in (graphs.x, graphs.edge_index, graphs.node_ptr, graphs.edge_ptr, graphs.y):
+    for column in (graphs.x, graphs.edge_index, graphs.node_ptr, graphs.edge_ptr, graphs.targets):
         digest.update(str(tuple(column.shape)).encode())
         digest.update(column.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()

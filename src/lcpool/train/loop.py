@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +33,11 @@ class Run:
         curves: a row an epoch: training loss, validation loss, validation accuracy.
         diverged: the epoch in which a loss was no number any more, or None.
         test: test accuracy and loss at the epoch chosen by each rule.
+        test_size: the number of test graphs; 0 before the test.
+        largest_class: the share of the most frequent class among the test graphs, as a fraction:
+            the accuracy of a network that says nothing else. NaN before the test.
+        constant: whether the network chosen by each rule gives one and the same class to all test
+            graphs.
     """
 
     number: int
@@ -40,6 +45,9 @@ class Run:
     curves: list[tuple[float, float, float]] = field(default_factory=list)
     diverged: int | None = None
     test: dict[str, tuple[float, float]] = field(default_factory=dict)
+    test_size: int = 0
+    largest_class: float = math.nan
+    constant: dict[str, bool] = field(default_factory=dict)
 
     @property
     def epochs(self) -> int:
@@ -47,7 +55,7 @@ class Run:
         return len(self.curves)
 
     def to_dict(self) -> dict[str, Any]:
-        """As named values, accuracies in percent; None where a rule never chose an epoch."""
+        """As named values, accuracies and shares in percent; None where a rule chose no epoch."""
         return {
             "number": self.number,
             "epochs": self.epochs,
@@ -61,6 +69,11 @@ class Run:
             "test": {
                 rule: _percent(*figures) if self.choices[rule].epoch else None
                 for rule, figures in self.test.items()
+            },
+            "largest_class": 100 * self.largest_class,
+            "constant": {
+                rule: constant if self.choices[rule].epoch else None
+                for rule, constant in self.constant.items()
             },
             "curves": {
                 "training_loss": [row[0] for row in self.curves],
@@ -81,6 +94,25 @@ class Run:
         return self.epochs > 0 and all(
             choice.closed(self.epochs, protocol.patience) for choice in self.choices.values()
         )
+
+
+class Evaluation(NamedTuple):
+    """What networks make of graphs they are not trained on, each of its own.
+
+    Attributes:
+        loss: mean loss of each run, without auxiliary terms, ``[runs]``, float64.
+        accuracy: share of the graphs whose class is predicted, ``[runs]``, float64.
+        predicted: the class numbers predicted, ``[runs, graphs]`` for each batch.
+    """
+
+    loss: Tensor
+    accuracy: Tensor
+    predicted: list[Tensor]
+
+    def constant(self) -> Tensor:
+        """Whether each run predicts one and the same class for all graphs, ``[runs]``."""
+        predicted = torch.cat(self.predicted, dim=1)
+        return (predicted == predicted[:, :1]).all(dim=1)
 
 
 class Trainer:
@@ -143,8 +175,8 @@ class Trainer:
         started = time.perf_counter()
         with self._random(self.epoch + 1):
             train_loss = self._train()
-            val_loss, val_accuracy = self._evaluate([self.splits[a].val for a in self.active])
-        rows = torch.stack([train_loss, val_loss, val_accuracy], dim=1).tolist()
+            val = self._evaluate([self.splits[a].val for a in self.active])
+        rows = torch.stack([train_loss, val.loss, val.accuracy], dim=1).tolist()
         self._choose(rows)
         self._drop_ended()
         self.seconds += time.perf_counter() - started
@@ -173,18 +205,20 @@ class Trainer:
         return total / len(steps)
 
     @torch.no_grad()
-    def _evaluate(self, indices: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Mean loss, without auxiliary terms, and accuracy of each run over its own graphs."""
+    def _evaluate(self, indices: Sequence[Tensor]) -> Evaluation:
+        """Loss, accuracy and predictions of each run on its own graphs."""
         self.stack.model.eval()
-        runs, sums = len(indices), []
+        runs, sums, predicted = len(indices), [], []
         for parts in zip(*(torch.split(index, EVAL_BATCH) for index in indices), strict=True):
             batch = self.graphs.batch(torch.cat(parts))
             logits = self.stack(batch, runs).logits
-            loss = F.cross_entropy(logits, batch.y, reduction="none")
-            right = logits.argmax(-1) == batch.y
+            loss = F.cross_entropy(logits, batch.target, reduction="none")
+            classes = logits.argmax(-1)
+            right = classes == batch.target
             sums.append(torch.stack([loss.double(), right.double()]).view(2, runs, -1).sum(-1))
+            predicted.append(classes.view(runs, -1))
         loss, accuracy = torch.stack(sums).sum(0) / len(indices[0])
-        return loss, accuracy
+        return Evaluation(loss, accuracy, predicted)
 
     def _choose(self, rows: Sequence[Sequence[float]]) -> None:
         """Enter an epoch's figures, and keep the parameters of runs in which it is the best."""
@@ -222,13 +256,18 @@ class Trainer:
     def test(self) -> None:
         """Look at the test graphs, once for each rule, with the parameters it chose."""
         self.active = list(range(len(self.runs)))
+        targets = self.graphs.targets.cpu()
+        for run, split in zip(self.runs, self.splits, strict=True):
+            run.test_size = len(split.test)
+            run.largest_class = int(targets[split.test].bincount().max()) / len(split.test)
         for rule in RULES:
             self.stack.restore(self.best[rule])
             with self._random(epoch=0):
-                loss, accuracy = self._evaluate([split.test for split in self.splits])
-            figures = torch.stack([accuracy, loss], dim=1).tolist()
-            for run, (test_accuracy, test_loss) in zip(self.runs, figures, strict=True):
-                run.test[rule] = (test_accuracy, test_loss)
+                found = self._evaluate([split.test for split in self.splits])
+            rows = torch.stack([found.accuracy, found.loss, found.constant().double()], dim=1)
+            for run, (accuracy, loss, constant) in zip(self.runs, rows.tolist(), strict=True):
+                run.test[rule] = (accuracy, loss)
+                run.constant[rule] = bool(constant)
         self.active = []
 
     def state(self) -> dict[str, Any]:
@@ -261,7 +300,7 @@ def initial_model(
 
 def run_losses(out: Output, batch: GraphBatch, runs: int) -> Tensor:
     """The training loss of each run: cross entropy and auxiliary losses, means over graphs."""
-    loss = F.cross_entropy(out.logits, batch.y, reduction="none").view(runs, -1).mean(1)
+    loss = F.cross_entropy(out.logits, batch.target, reduction="none").view(runs, -1).mean(1)
     if out.graph_loss is None:
         return loss
     # Empty graphs have no auxiliary loss and do not count in its mean.

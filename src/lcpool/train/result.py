@@ -21,7 +21,7 @@ from lcpool.train.protocol import RULES, Protocol
 from lcpool.train.seeding import seeded
 from lcpool.train.tensors import take_over, tensors_of
 
-FORMAT = 2
+FORMAT = 3
 HOW_TO_SAVE = "Models are written by Model.save and by lcpool train --save."
 
 
@@ -31,7 +31,7 @@ class Model:
 
     Attributes:
         network: the network.
-        classes: the label that each class had in the data.
+        classes: the labels of the training data, sorted; class number c is ``classes[c]``.
         mean_nodes: the training data's mean number of nodes, part of some networks' shape.
         dataset: the name of the training data.
         degrees: whether its nodes had no features but their degrees.
@@ -63,22 +63,52 @@ class Model:
         return cls(network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs))
 
     def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
-        """The predicted label of each graph, in the labels of the training data.
+        """The predicted label of each graph, one of ``classes``, on the CPU.
 
         Raises:
             ValueError: if the graphs' features are not of the kind the network was trained on.
         """
-        labels = torch.tensor(self.classes)
-        return labels[self.probabilities(graphs).argmax(-1)]
+        return self._labels(self.probabilities(graphs))
 
-    @torch.no_grad()
     def probabilities(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
-        """The probability of each class for each graph, ``[graphs, classes]``, on the CPU."""
-        found = graphs if isinstance(graphs, GraphSet) else single_graphs(graphs)
+        """The probability of each class for each graph, ``[graphs, classes]``, on the CPU.
+
+        Column c belongs to the label ``classes[c]``.
+        """
+        found = _one_by_one(graphs)
         if not len(found):
             return torch.empty(0, len(self.classes))
-        device = next(self.network.parameters()).device
-        batchable = self._with_features(found).to(device)
+        return self._probabilities(self._with_features(found))
+
+    def score(self, graphs: GraphSet | Iterable[Data]) -> float:
+        """The accuracy: the fraction of graphs whose label ``y`` is predicted.
+
+        Raises:
+            ValueError: if there are no graphs, if they have no labels or one that is not among
+                ``classes``, or as for :meth:`predict`.
+
+        Example:
+            >>> from lcpool.data import builtin
+            >>> from lcpool.train import train
+            >>> graphs = builtin(num_graphs=40)
+            >>> model = train(graphs, "nopool", runs=1, epochs=1, hidden=8, device="cpu").model
+            >>> model.score(graphs) == float((model.predict(graphs) == graphs.y).double().mean())
+            True
+        """
+        found = _one_by_one(graphs)
+        if not len(found):
+            raise ValueError("there are no graphs to score.")
+        columns = self._with_features(found)
+        self._require_labels(columns)
+        right = self._labels(self._probabilities(columns)) == columns.y.cpu()
+        return int(right.sum()) / len(columns)
+
+    def _labels(self, probabilities: Tensor) -> Tensor:
+        return torch.tensor(self.classes)[probabilities.argmax(-1)]
+
+    @torch.no_grad()
+    def _probabilities(self, graphs: GraphSet) -> Tensor:
+        batchable = graphs.to(next(self.network.parameters()).device)
         self.network.eval()
         parts = torch.split(torch.arange(len(batchable)), EVAL_BATCH)
         logits = [self.network(batchable.batch(part)).logits for part in parts]
@@ -112,6 +142,21 @@ class Model:
                     f"the network was trained on features ({self.dataset}); graph {g} has no 'x'."
                 )
 
+    def _require_labels(self, graphs: GraphSet) -> None:
+        """Refuse to score graphs without labels, or with labels that cannot be predicted."""
+        if not graphs.classes:
+            raise ValueError(
+                f"{graphs.name}: the graphs have no labels (y) to score by; predict needs none."
+            )
+        unknown = (~torch.isin(graphs.y.cpu(), torch.tensor(self.classes))).nonzero()
+        if len(unknown):
+            g = int(unknown[0])
+            known = ", ".join(map(str, self.classes))
+            raise ValueError(
+                f"{graphs.name}: graph {g} has label {int(graphs.y[g])}, which the model does not "
+                f"know; its classes are {known} ({self.dataset})."
+            )
+
     def save(self, path: str | Path) -> None:
         """Write the network, its shape and its classes; :meth:`load` reads them back."""
         values = {
@@ -139,7 +184,10 @@ class Model:
         except ValueError as error:
             raise ValueError(f"{path} is no lcpool model: {error} {HOW_TO_SAVE}") from error
         if not isinstance(values, dict) or values.get("lcpool") != FORMAT:
-            raise ValueError(f"{path} is no lcpool model of format {FORMAT}. {HOW_TO_SAVE}")
+            raise ValueError(
+                f"{path} is no lcpool model of format {FORMAT}; train models of earlier versions "
+                f"again. {HOW_TO_SAVE}"
+            )
         architecture = Architecture.from_dict(values["architecture"])
         size = (values["num_features"], len(values["classes"]), values["mean_nodes"])
         with seeded(0):
@@ -195,6 +243,24 @@ class Result:
             )
         return self.best
 
+    @property
+    def test_size(self) -> int:
+        """The number of test graphs of a run."""
+        return self.runs[0].test_size
+
+    @property
+    def largest_class(self) -> float:
+        """What a network that always says the largest class would get on the test graphs.
+
+        In percent, the mean over the runs whose accuracies count; NaN if all runs diverged.
+        """
+        shares = [100 * run.largest_class for run in self.runs if not run.lost]
+        return float(torch.tensor(shares, dtype=torch.float64).mean())
+
+    def constant_runs(self, rule: str = "accuracy") -> list[int]:
+        """Numbers of the runs whose network gives one and the same class to all test graphs."""
+        return [run.number for run in self.runs if not run.lost and run.constant[rule]]
+
     def accuracies(self, rule: str = "accuracy") -> Tensor:
         """Test accuracies in percent, of all runs but those that diverged at once."""
         found = [100 * run.test[rule][0] for run in self.runs if not run.lost]
@@ -210,18 +276,24 @@ class Result:
         return float(values.std(correction=min(1, len(values) - 1)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the network, as plain values; accuracies in percent."""
+        """Everything but the network, as plain values; accuracies and shares in percent."""
         return {
             "dataset": self.dataset,
             "architecture": self.architecture.to_dict(),
             "protocol": asdict(self.protocol),
             "mean": {rule: self.mean(rule) for rule in RULES},
             "std": {rule: self.std(rule) for rule in RULES},
+            "test_size": self.test_size,
+            "largest_class": self.largest_class,
             "runs": [run.to_dict() for run in self.runs],
             "seconds": self.seconds,
             "device": self.device,
             "stack": self.stack,
         }
+
+
+def _one_by_one(graphs: GraphSet | Iterable[Data]) -> GraphSet | list[Data]:
+    return graphs if isinstance(graphs, GraphSet) else single_graphs(graphs)
 
 
 def _in_words(architecture: Architecture) -> str:
