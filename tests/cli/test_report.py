@@ -49,6 +49,25 @@ def test_files_and_summary(lcpool_report: Callable, runs_csv: Path):
         )
 
 
+def test_a_pooling_that_failed_once_is_shown_without_a_rank(
+    lcpool_report: Callable, tmp_path: Path
+):
+    results = make_results(datasets=("A", "B", "C"), pools=tuple("abcd"), convs=("gcn",))
+    runs = results.runs
+    failed = (runs["dataset"] == "B") & (runs["pool"] == "c") & (runs["backbone"] == "plain")
+    path = Results(runs[~failed]).write(tmp_path / "runs.csv")
+    done = lcpool_report(path)
+    assert done.exit_code == 0, done.output
+    lines = [line.split() for line in done.stdout.splitlines()]
+    (row,) = (line for line in lines if line[:1] == ["c"])
+    mean = runs[(runs["dataset"] == "A") & (runs["pool"] == "c")]["test_accuracy"].mean()
+    assert float(row[1]) == pytest.approx(mean, abs=0.006)
+    assert row[3:6] == ["(1", "of", "2)"]
+    assert row[-1] == "–"
+    (said,) = (line for line in done.stdout.splitlines() if line.startswith("Not ranked: c,"))
+    assert "--datasets A,C" in said
+
+
 def test_a_report_from_files_is_the_report_of_the_runs(lcpool_report: Callable, tmp_path: Path):
     """Curves included, and again from the same files to the letter."""
     results = make_results(datasets=("DD", "NCI1"), runs=2)

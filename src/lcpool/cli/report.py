@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lcpool.report import Report
+    from lcpool.report.summary import Mean
 
 COLOURS = {"supported": "green", "refuted": "red", "undecided": "yellow"}
 
@@ -87,18 +88,28 @@ def _print_table(made: Report, console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    c = made.ranked
-    if c.empty:
+    from lcpool.report.summary import summary
+
+    found = summary(made)
+    if not found.rows:
         return
-    table = Table("accuracy, %", *map(escape, c.datasets), box=SIMPLE_HEAD)
-    accuracies = dict(zip(c.pools, c.blocks(c.means).T, strict=True))
-    average = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
-    several = len(c.datasets) > 1
+    names = [f"{d} (not ranked)" if d in found.unranked else d for d in found.datasets]
+    several = any(row.rank is not None for row in found.rows)
+    table = Table("accuracy, %", *map(escape, names), box=SIMPLE_HEAD)
     if several:
         table.add_column("average rank")
     for column in table.columns[1:]:
         column.justify = "right"
-    for pool in c.order:
-        ranks = [f"{average[pool]:.2f}"] if several else []
-        table.add_row(escape(pool), *(f"{a:.2f}" for a in accuracies[pool]), *ranks)
+    for row in found.rows:
+        means = (_mean(row.means.get(dataset)) for dataset in found.datasets)
+        ranks = ["–" if row.rank is None else f"{row.rank:.2f}"] if several else []
+        table.add_row(escape(row.pool), *means, *ranks)
     console.print(table)
+
+
+def _mean(mean: Mean | None) -> str:
+    """An accuracy, and of how many backbones where some are missing."""
+    if mean is None:
+        return "–"
+    part = f" ({mean.groups} of {mean.of})" if mean.groups < mean.of else ""
+    return f"{mean.accuracy:.2f}{part}"

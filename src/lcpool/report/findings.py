@@ -15,6 +15,7 @@ from lcpool.report.agreement import in_words
 from lcpool.report.answer import answer
 from lcpool.report.cells import GROUP, RUN
 from lcpool.report.comparison import Comparison
+from lcpool.report.missing import not_ranked
 from lcpool.report.pairs import pairs_over_splits
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS, datasets_needed, smallest_signed_rank
 from lcpool.report.words import count, duration, listed, p_value
@@ -51,7 +52,7 @@ def _agreement(report: Report) -> list[str]:
     if not report.claims:
         said.append(
             "Its claims are left out: they take LCPool beside another pooling, trained as in the "
-            f"paper, with {FEWEST_RUNS} runs at least."
+            f"paper, with {FEWEST_RUNS} runs at least in each cell."
         )
     return said
 
@@ -120,14 +121,7 @@ def _on_one_dataset(c: Comparison) -> list[str]:
 
 def _missing(report: Report) -> list[str]:
     """What is left out, and why."""
-    c, said = report.ranked, []
-    if c.absent:
-        said.append(f"Not ranked, for lack of runs in most groups: {', '.join(c.absent)}.")
-    if c.incomplete:
-        said.append(
-            f"{count(c.incomplete, 'group')} (a backbone with a convolution on a dataset) left out "
-            "of the ranking: some pooling has no result there."
-        )
+    said = not_ranked(report)
     if report.aside:
         said.append(f"{listed(sorted(report.aside))}, a variant, is not ranked, as in the paper.")
     lost = int(report.cells["lost"].sum())

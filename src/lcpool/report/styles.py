@@ -61,6 +61,10 @@ class Markdown:
         """A paragraph."""
         return text
 
+    def sentence(self, text: str) -> str:
+        """A paragraph of plain text."""
+        return self.escape(text)
+
 
 class Latex:
     """A ``table`` as the paper has them; where columns are many, several."""
@@ -97,6 +101,10 @@ class Latex:
     def note(self, text: str) -> str:
         """A comment."""
         return f"% {text}"
+
+    def sentence(self, text: str) -> str:
+        """A comment of plain text."""
+        return f"% {' '.join(text.split())}"
 
 
 def _character(character: str) -> str:

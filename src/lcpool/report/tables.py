@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from lcpool.report.missing import not_ranked
 from lcpool.report.rankings import Rank, Ranking, misprints, rankings
 from lcpool.report.styles import Latex, Markdown
 from lcpool.report.words import count, listed
@@ -122,6 +123,7 @@ def _written(report: Report, style: Markdown | Latex) -> str:
         title = f"Accuracy, {style.escape(layout.backbone)} backbone, {style.escape(layout.conv)}"
         parts.append(style.table(title, ["", *map(style.escape, layout.datasets)], rows))
     parts += [part for ranking in rankings(report) for part in _ranking(ranking, style)]
+    parts += map(style.sentence, not_ranked(report))
     return "\n\n".join(parts) + "\n"
 
 
