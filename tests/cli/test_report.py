@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from runs import make_results
 from typer.testing import CliRunner
@@ -86,6 +87,27 @@ def test_rule_and_split(lcpool_report: Callable, runs_csv: Path, tmp_path: Path)
     assert "chosen by validation loss" in (tmp_path / "r" / "tables.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--pools", "lcpool,sagpool", "--datasets", "DD,[red]NA"],
+        ["-p", "sagpool", "-p", "lcpool", "-d", "[red]NA", "-d", "dd"],
+    ],
+)
+def test_some_poolings_and_datasets(
+    lcpool_report: Callable, runs_csv: Path, tmp_path: Path, options: list[str]
+):
+    done = lcpool_report(runs_csv, *options, "--out", tmp_path / "some")
+    assert done.exit_code == 0, done.output
+    cells = pd.read_csv(tmp_path / "some" / "tables.csv")
+    assert set(cells["pool"]) == {"lcpool", "sagpool"}
+    assert set(cells["dataset"]) == {"DD", "[red]NA"}
+    chosen = Report.of(
+        Results.read(runs_csv), pools=["lcpool", "sagpool"], datasets=["DD", "[red]NA"]
+    )
+    assert (tmp_path / "some" / "report.html").read_text("utf-8") == page(chosen)
+
+
 def test_errors_are_one_line(lcpool_report: Callable, runs_csv: Path, tmp_path: Path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     (tmp_path / "file").write_text("")
@@ -95,6 +117,8 @@ def test_errors_are_one_line(lcpool_report: Callable, runs_csv: Path, tmp_path: 
         ([runs_csv, "--rule", "luck"], "unknown rule 'luck'"),
         ([runs_csv, "--split", "shared"], "no runs with split 'shared'"),
         ([runs_csv, "--out", tmp_path / "file"], "file"),
+        ([runs_csv, "--pools", "lcpol"], "lcpool"),
+        ([runs_csv, "-d", "DD", "--datasets", "PROTEIN"], "[red]NA"),
     ):
         done = lcpool_report(*arguments)
         assert done.exit_code == 2, done.output

@@ -40,6 +40,19 @@ def report(
             show_default="fresh, if there are such runs",
         ),
     ] = None,
+    pools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pools",
+            "-p",
+            help="The poolings to compare, as the tables name them; commas between several.",
+            show_default="all",
+        ),
+    ] = None,
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option("--datasets", "-d", help="The datasets, likewise.", show_default="all"),
+    ] = None,
     audit: Annotated[
         str | None,
         typer.Option(help="Address of an audit that the page links to, as seen from the page."),
@@ -54,11 +67,12 @@ def report(
 
         runs, console = Results.read(*results), Console(highlight=False)
         folder = out or results[0].parent / "report"
+        chosen = {"pools": pools or None, "datasets": datasets or None}
         if split == "both":
-            both = Reproduction.of(runs, rule)
+            both = Reproduction.of(runs, rule, **chosen)
             reports, looks, written = both.reports, both.looks, both.write(folder, audit)
         else:
-            one = Report.of(runs, rule, split)
+            one = Report.of(runs, rule, split, **chosen)
             reports, looks, written = [one], [], one.write(folder, audit)
         for made in reports:
             _print(made, console)
@@ -72,6 +86,8 @@ def _print(made: Report, console: Console) -> None:
 
     found, source = findings(made), provenance(made)
     console.print(f"runs: {source['runs']}", markup=False, soft_wrap=True)
+    if "chosen" in source:
+        console.print(f"chosen: {source['chosen']}", markup=False, soft_wrap=True)
     console.print(f"split: {source['split']}; epoch: {source['epoch']}", markup=False)
     _print_table(made, console)
     for name in ("answer", "ranking", "power", "agreement", "missing"):

@@ -54,11 +54,7 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     runs = runs.astype(dict.fromkeys(NUMBERS, float))
     settings = [_settings(config) for config in runs["config"]]
     runs["key"] = [key(row) for row in runs.to_dict("records")]
-    runs["name"] = runs["pool"]
-    runs["pool"] = [
-        f"{pool} ({option})" if option else pool
-        for pool, option in zip(runs["pool"], telling(settings), strict=True)
-    ]
+    runs["name"], runs["pool"] = runs["pool"], shown_pools(runs)
     runs["settings"] = [", ".join(unusual(options).values()) for options in settings]
     runs["as_paper"] = runs["settings"] == ""
     runs["accuracy"] = runs[ACCURACY[rule]]
@@ -68,6 +64,15 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
         first = runs[repeated].iloc[0]
         raise ValueError(f"run {first['run']} of {' '.join(first[CELL])} is there more than once.")
     return _in_order(runs)
+
+
+def shown_pools(runs: pd.DataFrame) -> list[str]:
+    """The name of each run's pooling with the settings in which these runs differ."""
+    options = telling([_settings(config) for config in runs["config"]])
+    return [
+        f"{pool} ({option})" if option else pool
+        for pool, option in zip(runs["pool"], options, strict=True)
+    ]
 
 
 def gather(runs: pd.DataFrame) -> pd.DataFrame:

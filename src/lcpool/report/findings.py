@@ -185,6 +185,7 @@ def provenance(report: Report) -> dict[str, str]:
     }
     return {
         "runs": f"{len(runs)} in {count(len(report.cells), 'cell')}, {spent} in all",
+        **({"chosen": _chosen(report)} if report.chosen else {}),
         "split": splits[report.split],
         "epoch": f"chosen by validation {report.rule}",
         "at most": f"{_distinct(protocols['max_epochs'])} epochs",
@@ -195,6 +196,12 @@ def provenance(report: Report) -> dict[str, str]:
         "device": _distinct(runs["device"]),
         **{name: _distinct(runs[name]) for name in ("lcpool", "torch", "pyg", "python", "commit")},
     }
+
+
+def _chosen(report: Report) -> str:
+    """Which poolings and datasets the report is limited to."""
+    words = {"pools": "poolings", "datasets": "datasets"}
+    return "; ".join(f"{words[of]} {', '.join(names)}" for of, names in report.chosen.items())
 
 
 def _distinct(column: pd.Series) -> str:
