@@ -63,7 +63,7 @@ def test_a_backbone_that_is_not_ranked_is_in_no_mean():
     cells = report.cells.set_index(["dataset", "conv", "pool"])["mean"]
     for row in summary(report).rows:
         for dataset, mean in row.means.items():
-            assert mean == (pytest.approx(cells[dataset, "graphconv", row.pool]), 1, 1)
+            assert mean[:3] == (pytest.approx(cells[dataset, "graphconv", row.pool]), 1, 1)
 
 
 def test_what_cannot_be_compared_is_shown_all_the_same():

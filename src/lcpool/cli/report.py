@@ -90,7 +90,7 @@ def _print(made: Report, console: Console) -> None:
         console.print(f"chosen: {source['chosen']}", markup=False, soft_wrap=True)
     console.print(f"split: {source['split']}; epoch: {source['epoch']}", markup=False)
     _print_table(made, console)
-    for name in ("answer", "ranking", "power", "agreement", "missing"):
+    for name in ("answer", "constant", "ranking", "power", "agreement", "missing"):
         for sentence in found[name]:
             console.print(sentence, markup=False, soft_wrap=True)
     for claim in made.claims:
@@ -104,6 +104,7 @@ def _print_table(made: Report, console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from lcpool.report.heldout import size_rows
     from lcpool.report.summary import summary
 
     found = summary(made)
@@ -120,12 +121,15 @@ def _print_table(made: Report, console: Console) -> None:
         means = (_mean(row.means.get(dataset)) for dataset in found.datasets)
         ranks = ["–" if row.rank is None else f"{row.rank:.2f}"] if several else []
         table.add_row(escape(row.pool), *means, *ranks)
+    sizes = size_rows([found.held_out[dataset] for dataset in found.datasets])
+    for name, values in sizes.items():
+        table.add_row(name, *values, *([""] if several else []), style="dim")
     console.print(table)
 
 
 def _mean(mean: Mean | None) -> str:
-    """An accuracy, and of how many backbones where some are missing."""
+    """An accuracy, of how many backbones where some are missing, and "!" for a constant network."""
     if mean is None:
         return "–"
     part = f" ({mean.groups} of {mean.of})" if mean.groups < mean.of else ""
-    return f"{mean.accuracy:.2f}{part}"
+    return f"{mean.accuracy:.2f}{part}{' !' if mean.constant else ''}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from lcpool.data.table import paper_datasets
+from lcpool.report import heldout
 from lcpool.report.agreement import in_words
 from lcpool.report.answer import answer
 from lcpool.report.cells import GROUP, RUN
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
 
 def findings(report: Report) -> dict[str, list[str]]:
-    """Sentences: the answer, the ranking, the smallest differences, the paper, what is left out."""
+    """Sentences, by what they are about."""
     return {
         "answer": answer(report),
+        "constant": heldout.in_words(report.cells),
         "ranking": _ranking(report),
         "power": _power(report),
         "agreement": _agreement(report),

@@ -26,6 +26,7 @@ class Markdown:
 
     agree, differ = " ✓", " ✗"
     marks = "with ✓ where the two agree and ✗ where they do not"
+    sizes = True  # Tables of accuracies end with the sizes of the test sets.
 
     def escape(self, name: str) -> str:
         """A name as it is, whatever is in it."""
@@ -71,6 +72,7 @@ class Latex:
 
     agree, differ = "", r"$^\dagger$"
     marks = "with a dagger where the two do not agree"
+    sizes = False
 
     def escape(self, name: str) -> str:
         """A name as it is; what pdfLaTeX has no character for, by its number (U+6570)."""

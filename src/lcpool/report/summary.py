@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lcpool.report.cells import GROUP
+from lcpool.report.heldout import HeldOut, held_out
 from lcpool.report.statistics import rounded
 
 if TYPE_CHECKING:
@@ -15,11 +16,19 @@ if TYPE_CHECKING:
 
 
 class Mean(NamedTuple):
-    """Accuracy on a dataset, mean over ``groups`` of the ``of`` backbones that it has there."""
+    """Accuracy on a dataset, mean over backbones.
+
+    Attributes:
+        accuracy: in percent.
+        groups: over how many backbones.
+        of: how many backbones the dataset has.
+        constant: how many runs predict one class for all test graphs, as far as that is known.
+    """
 
     accuracy: float
     groups: int
     of: int
+    constant: int = 0
 
 
 class Row(NamedTuple):
@@ -38,11 +47,13 @@ class Summary:
         datasets: the columns; those that are not ranked come last.
         unranked: the datasets among them that are not ranked.
         rows: the poolings, the first in rank first.
+        held_out: by dataset, the graphs that accuracies are measured on.
     """
 
     datasets: list[str]
     unranked: frozenset[str]
     rows: list[Row]
+    held_out: dict[str, HeldOut]
 
 
 def summary(report: Report) -> Summary:
@@ -59,8 +70,13 @@ def summary(report: Report) -> Summary:
     num_groups = cells.drop_duplicates(GROUP)["dataset"].value_counts()
     of_pool = {
         pool: {
-            name: Mean(float(rounded(accuracies.mean())), len(accuracies), int(num_groups[name]))
-            for name, accuracies in part.groupby("dataset", sort=False)["mean"]
+            name: Mean(
+                float(rounded(own["mean"].mean())),
+                len(own),
+                int(num_groups[name]),
+                int(own["constant"].sum()),
+            )
+            for name, own in part.groupby("dataset", sort=False)
         }
         for pool, part in cells.groupby("pool", sort=False)
     }
@@ -70,4 +86,4 @@ def summary(report: Report) -> Summary:
         rank = dict(zip(c.pools, c.average_ranks(c.means).tolist(), strict=True))
     pools = [*order, *(pool for pool in of_pool if pool not in order)]
     rows = [Row(pool, rank.get(pool), of_pool[pool]) for pool in pools]
-    return Summary([*ranked, *others], frozenset(others), rows)
+    return Summary([*ranked, *others], frozenset(others), rows, held_out(cells))
