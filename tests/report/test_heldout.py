@@ -145,6 +145,9 @@ def test_backbones_of_one_pooling_and_dataset_are_one_sentence():
     assert found[:5] == ("X", "a", 5, 8, None)
     assert found.groups == {("plain", "gcn"): 1, ("plain", "graphconv"): 4}
     assert len(findings(Report.of(results))["constant"]) == 1
+    runs.loc[runs["conv"] == "gcn", "constant"] = 0.0
+    (found,) = constants(Report.of(results).cells)
+    assert (found.runs, found.of) == (4, 8)  # The backbone without such runs counts, too.
 
 
 def test_such_cells_are_marked_in_every_table():

@@ -96,6 +96,11 @@ def test_two_poolings_that_met_somewhere_are_compared_there(of: Grid, expected: 
     assert ranked(of)[:2] == expected
 
 
+def test_a_pooling_without_any_result_takes_no_dataset():
+    of = grid(DATASETS, "ab", missing=[(d, "b") for d in DATASETS])
+    assert ranked(of) == ("UVWXYZ", "a", [("pool", "b")])
+
+
 def test_poolings_that_never_met_are_not():
     of = grid("YZ", "ab", missing=[("Y", "a"), ("Z", "b")])
     rows, columns, left_out = complete(of)
