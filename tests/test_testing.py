@@ -12,7 +12,7 @@ import lcpool
 from lcpool import Assignment, LCPooling, Pooling, TopKPooling
 from lcpool.testing import CHECKS, check_pooling
 
-OURS = ["ASAP", "Diff", "LC", "MinCut", "No", "SAG", "TopK"]
+OURS = ["ASA", "Diff", "LC", "MinCut", "No", "SAG", "TopK"]
 
 
 @pytest.mark.parametrize("name", OURS)

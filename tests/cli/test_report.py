@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from runs import make_results
 from typer.testing import CliRunner
@@ -49,6 +50,25 @@ def test_files_and_summary(lcpool_report: Callable, runs_csv: Path):
         )
 
 
+def test_a_pooling_that_failed_once_is_shown_without_a_rank(
+    lcpool_report: Callable, tmp_path: Path
+):
+    results = make_results(datasets=("A", "B", "C"), pools=tuple("abcd"), convs=("gcn",))
+    runs = results.runs
+    failed = (runs["dataset"] == "B") & (runs["pool"] == "c") & (runs["backbone"] == "plain")
+    path = Results(runs[~failed]).write(tmp_path / "runs.csv")
+    done = lcpool_report(path)
+    assert done.exit_code == 0, done.output
+    lines = [line.split() for line in done.stdout.splitlines()]
+    (row,) = (line for line in lines if line[:1] == ["c"])
+    mean = runs[(runs["dataset"] == "A") & (runs["pool"] == "c")]["test_accuracy"].mean()
+    assert float(row[1]) == pytest.approx(mean, abs=0.006)
+    assert row[3:6] == ["(1", "of", "2)"]
+    assert row[-1] == "–"
+    (said,) = (line for line in done.stdout.splitlines() if line.startswith("Not ranked: c,"))
+    assert "--datasets A,C" in said
+
+
 def test_a_report_from_files_is_the_report_of_the_runs(lcpool_report: Callable, tmp_path: Path):
     """Curves included, and again from the same files to the letter."""
     results = make_results(datasets=("DD", "NCI1"), runs=2)
@@ -67,6 +87,27 @@ def test_rule_and_split(lcpool_report: Callable, runs_csv: Path, tmp_path: Path)
     assert "chosen by validation loss" in (tmp_path / "r" / "tables.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--pools", "lcpool,sagpool", "--datasets", "DD,[red]NA"],
+        ["-p", "sagpool", "-p", "lcpool", "-d", "[red]NA", "-d", "dd"],
+    ],
+)
+def test_some_poolings_and_datasets(
+    lcpool_report: Callable, runs_csv: Path, tmp_path: Path, options: list[str]
+):
+    done = lcpool_report(runs_csv, *options, "--out", tmp_path / "some")
+    assert done.exit_code == 0, done.output
+    cells = pd.read_csv(tmp_path / "some" / "tables.csv")
+    assert set(cells["pool"]) == {"lcpool", "sagpool"}
+    assert set(cells["dataset"]) == {"DD", "[red]NA"}
+    chosen = Report.of(
+        Results.read(runs_csv), pools=["lcpool", "sagpool"], datasets=["DD", "[red]NA"]
+    )
+    assert (tmp_path / "some" / "report.html").read_text("utf-8") == page(chosen)
+
+
 def test_errors_are_one_line(lcpool_report: Callable, runs_csv: Path, tmp_path: Path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     (tmp_path / "file").write_text("")
@@ -76,6 +117,8 @@ def test_errors_are_one_line(lcpool_report: Callable, runs_csv: Path, tmp_path: 
         ([runs_csv, "--rule", "luck"], "unknown rule 'luck'"),
         ([runs_csv, "--split", "shared"], "no runs with split 'shared'"),
         ([runs_csv, "--out", tmp_path / "file"], "file"),
+        ([runs_csv, "--pools", "lcpol"], "lcpool"),
+        ([runs_csv, "-d", "DD", "--datasets", "PROTEIN"], "[red]NA"),
     ):
         done = lcpool_report(*arguments)
         assert done.exit_code == 2, done.output

@@ -65,20 +65,26 @@ def test_the_papers_own_accuracies():
     assert compared(datasets=("MINE",)).published() is None
 
 
-def test_a_group_that_lacks_a_pooling_is_left_out():
+def test_a_pooling_that_lacks_two_groups_is_not_ranked_and_the_datasets_are():
     def without(runs):
         return (runs["dataset"] == "DD") & (runs["pool"] == "asapool") & (runs["conv"] == "gcn")
 
     c = compared(without=without)
-    assert c.pools == RANKED
-    assert c.incomplete == 2
-    assert len(c.datasets) == 6  # DD has its other two groups.
+    assert c.pools == tuple(pool for pool in RANKED if pool != "asapool")
+    assert len(c.groups) == 24
+    (left_out,) = c.left_out
+    assert (left_out.kind, left_out.name, left_out.cells) == ("pool", "asapool", 24)
+    assert {cell[:3] for cell in left_out.missing} == {
+        ("DD", backbone, "gcn") for backbone in ("hierarchical", "plain")
+    }
+    assert left_out.compare == tuple(name for name in c.datasets if name != "DD")
 
 
 def test_a_pooling_that_most_groups_lack_is_left_out():
     c = compared(without=lambda runs: (runs["dataset"] != "DD") & (runs["pool"] == "asapool"))
-    assert c.absent == ("asapool",)
-    assert c.incomplete == 0
+    assert [part.name for part in c.left_out] == ["asapool"]
+    assert len(c.left_out[0].missing) == 20
+    assert len(c.groups) == 24
     assert len(c.pools) == 6
 
 
@@ -87,7 +93,7 @@ def test_poolings_that_never_met():
         pools=("lcpool", "nopool"), datasets=("DD", "NCI1"),
         without=lambda runs: (runs["dataset"] == "DD") == (runs["pool"] == "lcpool"),
     )  # fmt: skip
-    assert len(c.groups) == 0
+    assert c.empty
     assert c.friedman is None
     assert c.critical_difference is None
     assert pairs_over_datasets(c, "lcpool", picked=False).empty

@@ -48,7 +48,9 @@ def test_markdown_says_what_the_cells_say(report: Report):
     assert len(found) == 5  # Four of accuracies, one of ranks.
     for table, layout in zip(found, layouts(report.cells), strict=False):
         assert table[0][1:] == layout.datasets
-        for pool, row in zip(layout.pools, table[2:], strict=True):
+        *rows, sizes = table[2:]
+        assert sizes[1:] == [layout.held_out[dataset].size for dataset in layout.datasets]
+        for pool, row in zip(layout.pools, rows, strict=True):
             assert row[0].replace("\\", "") == pool
             for dataset, text in zip(layout.datasets, row[1:], strict=True):
                 cell = layout.cells[pool, dataset]

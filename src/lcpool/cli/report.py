@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lcpool.report import Report
+    from lcpool.report.summary import Mean
 
 COLOURS = {"supported": "green", "refuted": "red", "undecided": "yellow"}
 
@@ -39,6 +40,19 @@ def report(
             show_default="fresh, if there are such runs",
         ),
     ] = None,
+    pools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pools",
+            "-p",
+            help="The poolings to compare, as the tables name them; commas between several.",
+            show_default="all",
+        ),
+    ] = None,
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option("--datasets", "-d", help="The datasets, likewise.", show_default="all"),
+    ] = None,
     audit: Annotated[
         str | None,
         typer.Option(help="Address of an audit that the page links to, as seen from the page."),
@@ -53,11 +67,12 @@ def report(
 
         runs, console = Results.read(*results), Console(highlight=False)
         folder = out or results[0].parent / "report"
+        chosen = {"pools": pools or None, "datasets": datasets or None}
         if split == "both":
-            both = Reproduction.of(runs, rule)
+            both = Reproduction.of(runs, rule, **chosen)
             reports, looks, written = both.reports, both.looks, both.write(folder, audit)
         else:
-            one = Report.of(runs, rule, split)
+            one = Report.of(runs, rule, split, **chosen)
             reports, looks, written = [one], [], one.write(folder, audit)
         for made in reports:
             _print(made, console)
@@ -71,9 +86,11 @@ def _print(made: Report, console: Console) -> None:
 
     found, source = findings(made), provenance(made)
     console.print(f"runs: {source['runs']}", markup=False, soft_wrap=True)
+    if "chosen" in source:
+        console.print(f"chosen: {source['chosen']}", markup=False, soft_wrap=True)
     console.print(f"split: {source['split']}; epoch: {source['epoch']}", markup=False)
     _print_table(made, console)
-    for name in ("answer", "ranking", "power", "agreement", "missing"):
+    for name in ("answer", "constant", "ranking", "power", "agreement", "missing"):
         for sentence in found[name]:
             console.print(sentence, markup=False, soft_wrap=True)
     for claim in made.claims:
@@ -87,18 +104,32 @@ def _print_table(made: Report, console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    c = made.ranked
-    if c.empty:
+    from lcpool.report.heldout import size_rows
+    from lcpool.report.summary import summary
+
+    found = summary(made)
+    if not found.rows:
         return
-    table = Table("accuracy, %", *map(escape, c.datasets), box=SIMPLE_HEAD)
-    accuracies = dict(zip(c.pools, c.blocks(c.means).T, strict=True))
-    average = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
-    several = len(c.datasets) > 1
+    names = [f"{d} (not ranked)" if d in found.unranked else d for d in found.datasets]
+    several = any(row.rank is not None for row in found.rows)
+    table = Table("accuracy, %", *map(escape, names), box=SIMPLE_HEAD)
     if several:
         table.add_column("average rank")
     for column in table.columns[1:]:
         column.justify = "right"
-    for pool in c.order:
-        ranks = [f"{average[pool]:.2f}"] if several else []
-        table.add_row(escape(pool), *(f"{a:.2f}" for a in accuracies[pool]), *ranks)
+    for row in found.rows:
+        means = (_mean(row.means.get(dataset)) for dataset in found.datasets)
+        ranks = ["–" if row.rank is None else f"{row.rank:.2f}"] if several else []
+        table.add_row(escape(row.pool), *means, *ranks)
+    sizes = size_rows([found.held_out[dataset] for dataset in found.datasets])
+    for name, values in sizes.items():
+        table.add_row(name, *values, *([""] if several else []), style="dim")
     console.print(table)
+
+
+def _mean(mean: Mean | None) -> str:
+    """An accuracy, of how many backbones where some are missing, and "!" for a constant network."""
+    if mean is None:
+        return "–"
+    part = f" ({mean.groups} of {mean.of})" if mean.groups < mean.of else ""
+    return f"{mean.accuracy:.2f}{part}{' !' if mean.constant else ''}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from lcpool.report.agreement import agreeing
 from lcpool.report.cells import CELL, GROUP, gather, select
 from lcpool.report.claims import Claim, claims
 from lcpool.report.comparison import OURS, VARIANT, Comparison
+from lcpool.report.filters import Names, choose
 from lcpool.report.statistics import FEWEST_RUNS, interval
 from lcpool.sweep.results import Results
 
@@ -33,6 +34,7 @@ class Report:
         paper: those of the paper's ranking, on its datasets, trained as there and with
             FEWEST_RUNS at least; empty where there are none.
         claims: what became of the paper's claims, which are put to ``paper``.
+        chosen: under "pools" and "datasets", the names that were chosen, if not all were.
     """
 
     results: Results
@@ -43,10 +45,28 @@ class Report:
     ranked: Comparison
     paper: Comparison
     claims: list[Claim]
+    chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, results: Results, rule: str = "accuracy", split: str | None = None) -> Report:
-        """Look at the runs of one split by one rule; see :func:`lcpool.report.cells.select`."""
+    def of(
+        cls,
+        results: Results,
+        rule: str = "accuracy",
+        split: str | None = None,
+        pools: Names = None,
+        datasets: Names = None,
+    ) -> Report:
+        """Look at the runs of one split by one rule.
+
+        Args:
+            results: the runs of a sweep.
+            rule: "accuracy" or "loss", by which the epoch was chosen.
+            split: "shared" or "fresh"; by default fresh, if there are such runs.
+            pools: the poolings to look at, as if there were no others; all by default. See
+                :func:`lcpool.report.filters.choose`.
+            datasets: the datasets, likewise.
+        """
+        results, chosen = choose(results, pools, datasets)
         runs = select(results, rule, split)
         cells = gather(runs)
         aside = _aside(cells)
@@ -67,6 +87,7 @@ class Report:
             ranked=Comparison.of(runs, list(dict.fromkeys(contenders["pool"]))),
             paper=paper,
             claims=claims(paper, variant),
+            chosen=chosen,
         )
 
     @property

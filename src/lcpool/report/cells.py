@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from lcpool.data.published import published
@@ -17,6 +18,10 @@ from lcpool.sweep.settings import telling, unusual
 from lcpool.train import RULES
 
 ACCURACY = {"accuracy": "test_accuracy", "loss": "test_accuracy_by_loss"}
+# Whether the network chosen by a rule gives all test graphs the same class: 1, 0 or unknown.
+CONSTANT = {"accuracy": "constant", "loss": "constant_by_loss"}
+# Columns that tables of runs from before do not have.
+LATER = ("largest_class", *CONSTANT.values())
 # What may be empty, and is a number otherwise.
 NUMBERS = (*ACCURACY.values(), "diverged", "seconds", "peak_memory", "num_train", "num_test")
 # Where poolings meet: a backbone with a convolution on a dataset.
@@ -34,8 +39,10 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     Runs that share their names and differ in an option (``ratio=0.25`` beside the default) are of
     different cells: what differs becomes part of ``pool``, and ``name`` is the pooling without it.
     Runs that differ in the seed alone are replicates. ``as_paper`` says whether a run was trained
-    as the paper's were, ``settings`` in what it was not; ``key`` finds its curves. Memory is kept
-    of GPUs alone: by how much a process on a CPU grew is no property of what it trained.
+    as the paper's were, ``settings`` in what it was not; ``key`` finds its curves; ``one_class`` is
+    1 where the network gives all test graphs the same class, 0 where not, NaN where that is
+    unknown. Memory is kept of GPUs alone: by how much a process on a CPU grew is no property of
+    what it trained.
 
     Args:
         results: the runs of a sweep.
@@ -51,17 +58,15 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     if split not in there:
         raise ValueError(f"there are no runs with split '{split}', only '{', '.join(there)}'.")
     runs = results.runs[results.runs["split"] == split].reset_index(drop=True)
-    runs = runs.astype(dict.fromkeys(NUMBERS, float))
+    runs = runs.assign(**{name: np.nan for name in LATER if name not in runs})
+    runs = runs.astype(dict.fromkeys((*NUMBERS, *LATER), float))
     settings = [_settings(config) for config in runs["config"]]
     runs["key"] = [key(row) for row in runs.to_dict("records")]
-    runs["name"] = runs["pool"]
-    runs["pool"] = [
-        f"{pool} ({option})" if option else pool
-        for pool, option in zip(runs["pool"], telling(settings), strict=True)
-    ]
+    runs["name"], runs["pool"] = runs["pool"], shown_pools(runs)
     runs["settings"] = [", ".join(unusual(options).values()) for options in settings]
     runs["as_paper"] = runs["settings"] == ""
     runs["accuracy"] = runs[ACCURACY[rule]]
+    runs["one_class"] = runs[CONSTANT[rule]].where(runs["accuracy"].notna())
     runs["peak_memory"] = runs["peak_memory"].where(runs["device"] != "CPU")
     repeated = runs.duplicated([*CELL, *RUN])
     if repeated.any():
@@ -70,11 +75,22 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     return _in_order(runs)
 
 
+def shown_pools(runs: pd.DataFrame) -> list[str]:
+    """The name of each run's pooling with the settings in which these runs differ."""
+    options = telling([_settings(config) for config in runs["config"]])
+    return [
+        f"{pool} ({option})" if option else pool
+        for pool, option in zip(runs["pool"], options, strict=True)
+    ]
+
+
 def gather(runs: pd.DataFrame) -> pd.DataFrame:
     """A row for each cell: mean and spread over its runs, costs, the paper's figure, agreement.
 
     ``std`` is that of a sample (n − 1), and empty for a single run. A run that diverged before any
-    epoch was chosen has no accuracy and is counted in ``lost``.
+    epoch was chosen has no accuracy and is counted in ``lost``. ``constant`` of ``constant_of``
+    runs give all test graphs the same class, of which ``largest_class`` percent are of the largest;
+    NaN where that is unknown.
     """
     cells = pd.DataFrame([_cell(of_cell) for _, of_cell in runs.groupby(CELL, sort=False)])
     return cells.join(agreement(cells))
@@ -95,6 +111,9 @@ def _cell(runs: pd.DataFrame) -> dict[str, Any]:
         "std": accuracies.std(ddof=1),
         "num_train": runs["num_train"].mean(),
         "num_test": runs["num_test"].mean(),
+        "largest_class": runs["largest_class"].mean(),
+        "constant": runs["one_class"].sum(min_count=1),
+        "constant_of": runs["one_class"].count(),
         "epochs": runs["epochs"].mean(),
         "seconds": runs["seconds"].mean(),
         "peak_memory": runs["peak_memory"].max(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from lcpool.data.published import published
 from lcpool.report.cells import CELL, GROUP, RUN
+from lcpool.report.missing import Grid, LeftOut, complete
 from lcpool.report.statistics import (
     Array,
     Friedman,
@@ -39,8 +41,7 @@ class Comparison:
         values: the accuracies of the runs, by group and pooling, by seed and number of the run.
         fresh: whether each run has a split of its own, the same for all poolings and backbones.
         shares: n_test / n_train of each dataset.
-        absent: poolings that are left out, for most groups lack them.
-        incomplete: how many groups are left out, for a pooling is missing there.
+        left_out: poolings, datasets and backbones that are not ranked, and which cells they lack.
     """
 
     pools: tuple[str, ...]
@@ -49,19 +50,22 @@ class Comparison:
     values: list[list[pd.Series]]
     fresh: bool
     shares: dict[str, float]
-    absent: tuple[str, ...]
-    incomplete: int
+    left_out: tuple[LeftOut, ...]
 
     @classmethod
     def of(cls, runs: pd.DataFrame, pools: Sequence[str]) -> Comparison:
-        """Compare ``pools`` where they met."""
+        """Compare ``pools`` in the part of the groups where every cell has a result.
+
+        What lacks a cell is left out, see :func:`lcpool.report.missing.complete`.
+        """
         there = runs[runs["pool"].isin(pools) & runs["accuracy"].notna()]
         met = there.drop_duplicates(CELL)
-        num_groups = len(met.drop_duplicates(GROUP))
-        in_groups = met["pool"].value_counts()
-        kept = [pool for pool in pools if 2 * in_groups.get(pool, 0) >= max(num_groups, 1)]
-        by_group = met[met["pool"].isin(kept)].groupby(GROUP, sort=False)
-        names = [name for name, of_group in by_group if len(of_group) == len(kept)]
+        every = list(dict.fromkeys(met[GROUP].itertuples(index=False, name=None)))
+        cells = set(met[CELL].itertuples(index=False, name=None))
+        has_result = np.array([(*name, pool) in cells for name in every for pool in pools], bool)
+        found = complete(Grid(every, list(pools), has_result.reshape(len(every), len(pools))))
+        kept = list(itertools.compress(pools, found.pools))
+        names = list(itertools.compress(every, found.groups))
         groups = pd.DataFrame(names, columns=GROUP)
         of_cell = dict(iter(there.set_index(RUN).groupby(CELL)["accuracy"]))
         values = [[of_cell[*name, pool] for pool in kept] for name in names]
@@ -74,8 +78,7 @@ class Comparison:
             values=values,
             fresh=bool((there["split"] == "fresh").all()),
             shares=(sizes["num_test"] / sizes["num_train"]).to_dict(),
-            absent=tuple(pool for pool in pools if pool not in kept),
-            incomplete=num_groups - len(names),
+            left_out=found.left_out,
         )
 
     @property

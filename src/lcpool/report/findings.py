@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from lcpool.data.table import paper_datasets
+from lcpool.report import heldout
 from lcpool.report.agreement import in_words
 from lcpool.report.answer import answer
 from lcpool.report.cells import GROUP, RUN
 from lcpool.report.comparison import Comparison
+from lcpool.report.missing import not_ranked
 from lcpool.report.pairs import pairs_over_splits
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS, datasets_needed, smallest_signed_rank
 from lcpool.report.words import count, duration, listed, p_value
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 
 def findings(report: Report) -> dict[str, list[str]]:
-    """Sentences: the answer, the ranking, the smallest differences, the paper, what is left out."""
+    """Sentences, by what they are about."""
     return {
         "answer": answer(report),
+        "constant": heldout.in_words(report.cells),
         "ranking": _ranking(report),
         "power": _power(report),
         "agreement": _agreement(report),
@@ -51,7 +54,7 @@ def _agreement(report: Report) -> list[str]:
     if not report.claims:
         said.append(
             "Its claims are left out: they take LCPool beside another pooling, trained as in the "
-            f"paper, with {FEWEST_RUNS} runs at least."
+            f"paper, with {FEWEST_RUNS} runs at least in each cell."
         )
     return said
 
@@ -120,14 +123,7 @@ def _on_one_dataset(c: Comparison) -> list[str]:
 
 def _missing(report: Report) -> list[str]:
     """What is left out, and why."""
-    c, said = report.ranked, []
-    if c.absent:
-        said.append(f"Not ranked, for lack of runs in most groups: {', '.join(c.absent)}.")
-    if c.incomplete:
-        said.append(
-            f"{count(c.incomplete, 'group')} (a backbone with a convolution on a dataset) left out "
-            "of the ranking: some pooling has no result there."
-        )
+    said = not_ranked(report)
     if report.aside:
         said.append(f"{listed(sorted(report.aside))}, a variant, is not ranked, as in the paper.")
     lost = int(report.cells["lost"].sum())
@@ -191,6 +187,7 @@ def provenance(report: Report) -> dict[str, str]:
     }
     return {
         "runs": f"{len(runs)} in {count(len(report.cells), 'cell')}, {spent} in all",
+        **({"chosen": _chosen(report)} if report.chosen else {}),
         "split": splits[report.split],
         "epoch": f"chosen by validation {report.rule}",
         "at most": f"{_distinct(protocols['max_epochs'])} epochs",
@@ -201,6 +198,12 @@ def provenance(report: Report) -> dict[str, str]:
         "device": _distinct(runs["device"]),
         **{name: _distinct(runs[name]) for name in ("lcpool", "torch", "pyg", "python", "commit")},
     }
+
+
+def _chosen(report: Report) -> str:
+    """Which poolings and datasets the report is limited to."""
+    words = {"pools": "poolings", "datasets": "datasets"}
+    return "; ".join(f"{words[of]} {', '.join(names)}" for of, names in report.chosen.items())
 
 
 def _distinct(column: pd.Series) -> str:

@@ -16,6 +16,7 @@ from lcpool.report.cells import GROUP
 from lcpool.report.comparison import OURS, RESAMPLES
 from lcpool.report.diagram import diagrams
 from lcpool.report.findings import findings, provenance
+from lcpool.report.heldout import constant_mark
 from lcpool.report.pairs import pairs_over_splits
 from lcpool.report.plots import colours, costs, learning, shapes, spread
 from lcpool.report.rankings import misprints, rankings
@@ -51,6 +52,7 @@ def page(report: Report, audit: str | None = None) -> str:
     )
     environment.filters["figure"] = lambda cell: figure(cell["mean"], cell["std"])
     environment.filters["signed"] = signed
+    environment.filters["constant_mark"] = constant_mark
     environment.tests["known"] = pd.notna
     return environment.get_template("page").render(
         style=Markup(style),

@@ -17,6 +17,7 @@ import pandas as pd
 from lcpool.report.agreement import agreeing, in_words
 from lcpool.report.api import Report
 from lcpool.report.cells import CELL, GROUP, gather, select
+from lcpool.report.filters import Names, choose
 from lcpool.report.findings import provenance
 from lcpool.report.styles import Markdown
 from lcpool.report.words import count, figure, signed
@@ -74,15 +75,23 @@ class Reproduction:
     looks: list[Look]
 
     @classmethod
-    def of(cls, results: Results, rule: str = "accuracy") -> Reproduction:
-        """Look at runs of both splits; ``rule`` is that of the reports."""
+    def of(
+        cls,
+        results: Results,
+        rule: str = "accuracy",
+        pools: Names = None,
+        datasets: Names = None,
+    ) -> Reproduction:
+        """Look at runs of both splits; ``rule`` is that of the reports, the rest as there."""
+        chosen = choose(results, pools, datasets).results
         looks = [
-            Look(split, each, gather(select(results, each, split)))
+            Look(split, each, gather(select(chosen, each, split)))
             for split in SPLITS
             for each in RULES
         ]
         judged = [look for look in looks if agreeing(look.cells)[1]]
-        return cls([Report.of(results, rule, split) for split in SPLITS], judged)
+        reports = [Report.of(results, rule, split, pools, datasets) for split in SPLITS]
+        return cls(reports, judged)
 
     def write(self, folder: str | Path, audit: str | None = None) -> list[Path]:
         """Write the reports, each to a folder of its split's name, and ``agreement.md``."""

@@ -55,6 +55,9 @@ def cells_sheet(report: Report) -> Sheet:
         "accuracy": "Mean test accuracy in percent ± standard deviation over runs. Bold: the "
         "highest of its group.",
         "95 % interval": f"Of the mean, for {FEWEST_RUNS} runs or more. {_interval_words(report)}",
+        "constant": "Runs that predict one class for all test graphs.",
+        "largest class": "How many percent of the test graphs are of the largest class, mean over "
+        "runs: the accuracy of predicting it for all of them.",
         "paper": "What the paper reports for this cell.",
         "difference": "Ours − paper, in points.",
         "tolerance": "The largest difference that counts as agreement: two standard errors, of the "
@@ -88,6 +91,12 @@ def _cell_entries(cell: dict[str, Any]) -> list[Entry]:
             cell["mean"], lambda mean: figure(mean, cell["std"]), "best" if cell["best"] else ""
         ),
         _entry(cell["low"], lambda low: f"{low:.2f} to {cell['high']:.2f}"),
+        _entry(
+            cell["constant"],
+            lambda runs: f"{runs:.0f} of {cell['constant_of']}",
+            "differ" if cell["constant"] > 0 else "",
+        ),
+        _entry(cell["largest_class"], "{:.1f}".format),
         _entry(cell["paper_mean"], lambda mean: figure(mean, cell["paper_std"])),
         _entry(cell["difference"], signed),
         _entry(cell["tolerance"], "{:.2f}".format),

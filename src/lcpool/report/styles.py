@@ -26,6 +26,7 @@ class Markdown:
 
     agree, differ = " ✓", " ✗"
     marks = "with ✓ where the two agree and ✗ where they do not"
+    sizes = True  # Tables of accuracies end with the sizes of the test sets.
 
     def escape(self, name: str) -> str:
         """A name as it is, whatever is in it."""
@@ -61,12 +62,17 @@ class Markdown:
         """A paragraph."""
         return text
 
+    def sentence(self, text: str) -> str:
+        """A paragraph of plain text."""
+        return self.escape(text)
+
 
 class Latex:
     """A ``table`` as the paper has them; where columns are many, several."""
 
     agree, differ = "", r"$^\dagger$"
     marks = "with a dagger where the two do not agree"
+    sizes = False
 
     def escape(self, name: str) -> str:
         """A name as it is; what pdfLaTeX has no character for, by its number (U+6570)."""
@@ -97,6 +103,10 @@ class Latex:
     def note(self, text: str) -> str:
         """A comment."""
         return f"% {text}"
+
+    def sentence(self, text: str) -> str:
+        """A comment of plain text."""
+        return f"% {' '.join(text.split())}"
 
 
 def _character(character: str) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from lcpool.report.heldout import HeldOut, constant_mark, held_out, in_words, size_rows
+from lcpool.report.missing import not_ranked
 from lcpool.report.rankings import Rank, Ranking, misprints, rankings
 from lcpool.report.styles import Latex, Markdown
 from lcpool.report.words import count, listed
@@ -23,6 +25,8 @@ COLUMNS = [
     "epochs", "seconds", "peak_memory", "stack", "num_train", "num_test",
 ]  # fmt: skip
 WHOLE = ["peak_memory", "num_train", "num_test"]
+# Only where they are known.
+LATER = ["largest_class", "constant", "constant_of"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Layout:
         pools: the rows.
         datasets: the columns.
         cells: by pooling and dataset, what is known; a cell that was not trained is not there.
+        held_out: by dataset, the graphs that accuracies are measured on.
     """
 
     backbone: str
@@ -42,6 +47,12 @@ class Layout:
     pools: list[str]
     datasets: list[str]
     cells: dict[tuple[str, str], dict[str, Any]]
+    held_out: dict[str, HeldOut]
+
+    @property
+    def sizes(self) -> dict[str, list[str]]:
+        """Rows below the accuracies."""
+        return size_rows([self.held_out[dataset] for dataset in self.datasets])
 
 
 def layouts(cells: pd.DataFrame) -> list[Layout]:
@@ -51,13 +62,14 @@ def layouts(cells: pd.DataFrame) -> list[Layout]:
         rows = part.to_dict("records")
         by_name = {(row["pool"], row["dataset"]): row for row in rows}
         pools, datasets = (list(dict.fromkeys(part[name])) for name in ("pool", "dataset"))
-        found.append(Layout(backbone, conv, pools, datasets, by_name))
+        found.append(Layout(backbone, conv, pools, datasets, by_name, held_out(part)))
     return found
 
 
 def csv(report: Report) -> str:
     """A row for each cell."""
-    table = report.cells.assign(split=report.split, rule=report.rule)[COLUMNS]
+    later = LATER if report.cells[LATER[:2]].notna().any(axis=None) else []
+    table = report.cells.assign(split=report.split, rule=report.rule)[[*COLUMNS, *later]]
     table[WHOLE] = table[WHOLE].round().astype("Int64")
     return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
@@ -119,9 +131,12 @@ def _written(report: Report, style: Markdown | Latex) -> str:
             ]
             for pool in layout.pools
         ]
+        if style.sizes:
+            rows += [[f"*{name}*", *sizes] for name, sizes in layout.sizes.items()]
         title = f"Accuracy, {style.escape(layout.backbone)} backbone, {style.escape(layout.conv)}"
         parts.append(style.table(title, ["", *map(style.escape, layout.datasets)], rows))
     parts += [part for ranking in rankings(report) for part in _ranking(ranking, style)]
+    parts += map(style.sentence, (*in_words(report.cells), *not_ranked(report)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -130,6 +145,8 @@ def _cell(cell: dict[str, Any] | None, style: Markdown | Latex) -> str:
         return style.figure(math.nan, math.nan)
     text = style.figure(cell["mean"], cell["std"])
     text = style.bold(text) if cell["best"] else text
+    if cell["constant"] > 0:
+        text = style.above(text, constant_mark(cell))
     if pd.isna(cell["paper_mean"]):
         return text
     mark = "" if pd.isna(cell["agrees"]) else style.agree if cell["agrees"] else style.differ
