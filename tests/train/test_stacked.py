@@ -110,6 +110,23 @@ def test_options_stack_too(options):
 
 
 @pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("pool", ["KMISPooling", "EdgeContraction", "WithLoss"])
+def test_poolings_whose_counts_only_selecting_tells_stack_too(pool):
+    options = {"pool": f"own_poolings:{pool}", "poolings": 2}
+    train_side_by_side(networks(**options), steps=2)
+
+
+@pytest.mark.parametrize(
+    ("pool", "match"),
+    [("OnClusters", "rows where the runs have"), ("OneLoss", "one loss for the whole batch")],
+)
+def test_what_a_pooling_does_that_a_stack_cannot_is_said(pool, match):
+    stack = Stack(networks(pool=f"own_poolings:{pool}"))
+    with pytest.raises(CannotStackError, match=match):
+        stack(GRAPHS.batch(torch.arange(12)), RUNS)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("poolings", [1, 2])
 def test_both_backbones_stack(poolings):
     """Runs with different backbones as one, also when some leave and come back."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from lcpool.nn.leaf import Bias
 from lcpool.nn.score import Score
+from lcpool.ops.checks import check_width
 from lcpool.ops.graph import Graph, check_channels
 from lcpool.ops.lcsmp import composed, scores
 from lcpool.ops.precision import wide
@@ -46,9 +47,9 @@ class LCSMP(Score):
         self, in_channels: int, hidden_channels: int | None = None, rescale: bool = False
     ) -> None:
         super().__init__("softmax")
-        self.in_channels = in_channels
-        self.hidden_channels = hidden_channels = (
-            in_channels if hidden_channels is None else hidden_channels
+        self.in_channels = check_width("in_channels", in_channels)
+        self.hidden_channels = hidden_channels = check_width(
+            "hidden_channels", in_channels if hidden_channels is None else hidden_channels
         )
         self.rescale = rescale
         self.lin_d = nn.Linear(in_channels, hidden_channels, bias=False)

@@ -120,6 +120,16 @@ def check_number(name: str, count: Any) -> None:
         raise TypeError(f"'{name}' must be an int, not {type(count).__name__}.")
 
 
+def check_width(name: str, value: Any) -> int:
+    """A number of channels or clusters: an int of at least 1."""
+    if isinstance(value, bool):
+        raise TypeError(f"'{name}' must be an int, not bool.")
+    check_number(name, value)
+    if value < 1:
+        raise ValueError(f"'{name}' must be at least 1, not {value}.")
+    return int(value)
+
+
 def check_lengths(**given: tuple[Tensor, int]) -> None:
     """Raise unless each tensor has as many rows as it is read for: kernels look no further."""
     for name, (values, rows) in given.items():

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from lcpool.nn import ClusterAttention, ConvScore
 from lcpool.nn.conv import FastLEConv, faster
 from lcpool.ops.assignment import nonzero
+from lcpool.ops.checks import check_width
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.edges import Edges, loop_weights
 from lcpool.ops.graph import Graph, edge_weight
-from lcpool.pool.base import check_width
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.output import Pooled
 from lcpool.pool.pyg import accept_pyg_state

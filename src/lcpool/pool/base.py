@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lcpool.ops.assignment import Assignment
-from lcpool.ops.checks import check_number
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph, check_channels, edge_weight
 from lcpool.ops.operator import is_traced
 from lcpool.ops.sizes import Sizes
+from lcpool.ops.topk import KeepPlan
 from lcpool.ops.weighted import connect_assignment
 from lcpool.pool.output import Pooled
 from lcpool.pool.selection import Selection
@@ -75,9 +75,13 @@ class Pooling(nn.Module):
         or where S has weights.
         """
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
+        plan = None
+        if graph.sizes is not None and S.sizes is not None:
+            plan = KeepPlan(graph.sizes, S.sizes)
         index, total = connect_assignment(
-            graph.edge_index, S.assignment, weight, None, None, False, MAX_EDGES, graph.checks
-        )
+            graph.edge_index, S.assignment, weight, graph.batch, plan, False, MAX_EDGES,
+            graph.checks,
+        )  # fmt: skip
         unweighted = weight is None and S.assignment.weight is None
         edges = Edges(index, S.num_pooled, graph.edges.symmetric, in_order=True)
         return edges, None if unweighted else total
@@ -161,6 +165,7 @@ class Pooling(nn.Module):
     def pooled(self, graph: Graph, selected: Selection | Assignment) -> Pooled:
         """The pooled graph, once it is known what was selected."""
         S = self._selection(graph, selected)
+        sizes = self._sizes(graph, S)
         X = self.reduce(graph, S)
         edges, attr = self.connect(graph, S)
         if not (X.size(0) == edges.num_nodes == S.num_pooled):
@@ -168,7 +173,6 @@ class Pooling(nn.Module):
                 f"selected {S.num_pooled} nodes, but 'reduce' gave {X.size(0)} rows of features "
                 f"and 'connect' edges between {edges.num_nodes} nodes"
             )
-        sizes = self._sizes(graph, S)
         after = Graph(X, edges, attr, S.batch, graph.batch_size, sizes, graph.checks)
         return Pooled.of(after, S, self.lift, **self._loss(graph, S))
 
@@ -178,20 +182,19 @@ class Pooling(nn.Module):
             return selected
         if not isinstance(selected, Assignment):
             self._refuse(f"'select' must return an Assignment, not {type(selected).__name__}")
+        counts = None if graph.sizes is None else self.pooled_counts(graph.sizes.counts)
         try:
-            return Selection.of(selected, graph)
+            return Selection.of(selected, graph, counts)
         except ValueError as error:
             self._refuse(f"'select' gave an assignment that cannot be used: {error}", error)
 
     def _sizes(self, graph: Graph, S: Selection) -> Sizes | None:
         """How many nodes each graph has afterwards, if select or ``pooled_counts`` says."""
-        if S.sizes is not None or graph.sizes is None:
-            return S.sizes
-        counts = self.pooled_counts(graph.sizes.counts)
-        if counts is None:
-            return None
-        sizes = Sizes.of(counts, graph.x.device)
-        if not is_traced() and sizes.total != S.num_pooled:
+        sizes = S.sizes
+        if sizes is None and graph.sizes is not None:
+            counts = self.pooled_counts(graph.sizes.counts)
+            sizes = None if counts is None else Sizes.of(counts, graph.x.device)
+        if sizes is not None and not is_traced() and sizes.total != S.num_pooled:
             self._refuse(
                 f"'pooled_counts' says {sizes.total} nodes, but 'select' gave {S.num_pooled}: let "
                 f"pooled_counts(counts) tell how many each graph keeps, or return None"
@@ -231,13 +234,3 @@ class Pooling(nn.Module):
 def mean_where(wanted: Tensor, values: Tensor) -> Tensor:
     """The mean of the values that are wanted; 0 if none is."""
     return values.where(wanted, 0.0).sum() / wanted.sum().clamp(min=1)
-
-
-def check_width(name: str, value: Any) -> int:
-    """A number of channels or clusters: an int of at least 1."""
-    if isinstance(value, bool):
-        raise TypeError(f"'{name}' must be an int, not bool.")
-    check_number(name, value)
-    if value < 1:
-        raise ValueError(f"'{name}' must be at least 1, not {value}.")
-    return int(value)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lcpool.nn.conv import convolve
+from lcpool.ops.checks import check_width
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.dense import Chunks, DenseAssignment, neighbour_sum
 from lcpool.ops.edges import Edges
@@ -18,7 +19,7 @@ from lcpool.ops.lazy import lazy
 from lcpool.ops.operator import is_traced
 from lcpool.ops.precision import wide
 from lcpool.ops.sizes import Sizes
-from lcpool.pool.base import Pooling, check_width
+from lcpool.pool.base import Pooling
 from lcpool.pool.selection import Selection, itself
 
 

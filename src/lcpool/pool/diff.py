@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from lcpool.nn.conv import faster
+from lcpool.ops.checks import check_width
 from lcpool.ops.dense import DenseAssignment, graph_sum, safe_div, safe_sqrt, squared_norm
 from lcpool.ops.graph import Graph
-from lcpool.pool.base import check_width
 from lcpool.pool.dense import DenseAssignmentPooling
 
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from lcpool.ops.checks import check_width
 from lcpool.ops.dense import DenseAssignment, graph_sum, safe_div, safe_sqrt
 from lcpool.ops.graph import Graph
-from lcpool.pool.base import check_width
 from lcpool.pool.dense import DenseAssignmentPooling
 
 

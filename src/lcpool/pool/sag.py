@@ -10,7 +10,7 @@ from torch_geometric.nn import GraphConv
 
 from lcpool.nn import ConvScore
 from lcpool.nn.conv import faster
-from lcpool.pool.base import check_width
+from lcpool.ops.checks import check_width
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.pyg import accept_pyg_state
 

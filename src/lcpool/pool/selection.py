@@ -13,6 +13,7 @@ from torch import Tensor
 from lcpool.ops.assignment import Assignment
 from lcpool.ops.graph import Graph
 from lcpool.ops.lazy import lazy
+from lcpool.ops.operator import is_traced
 from lcpool.ops.sizes import Sizes
 
 
@@ -35,8 +36,13 @@ class Selection:
     score: Tensor | None = None
 
     @classmethod
-    def of(cls, S: Assignment, graph: Graph) -> Selection:
+    def of(cls, S: Assignment, graph: Graph, counts: Tensor | None = None) -> Selection:
         """The clusters of S, renumbered so that they are sorted by graph.
+
+        Args:
+            S: the assignment.
+            graph: what it assigns the nodes of.
+            counts: how many clusters each graph has, where the host knows; else a GPU synchronises.
 
         Raises:
             ValueError: if a cluster has no node, or nodes of several graphs.
@@ -53,7 +59,10 @@ class Selection:
         number[order] = torch.arange(order.numel(), device=order.device)
         cluster = number[S.cluster_index]
         S = Assignment(S.node_index, S.num_nodes, cluster, S.num_clusters, S.weight)
-        return cls(partial(itself, S), batch)
+        if counts is None and not is_traced():
+            counts = graph.checks.fetch(batch.bincount(minlength=graph.batch_size))
+        sizes = None if counts is None else Sizes.of(counts, batch.device)
+        return cls(partial(itself, S), batch, sizes)
 
     @property
     def num_pooled(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from lcpool.nn import ProjectionScore
-from lcpool.pool.base import check_width
+from lcpool.ops.checks import check_width
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.pyg import accept_pyg_state
 
