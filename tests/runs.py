@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import pandas as pd
 
 from lcpool.data.published import published
 from lcpool.data.table import paper_datasets
-from lcpool.models import BACKBONES, POOLINGS, Architecture, PoolingOptions
+from lcpool.models import BACKBONES, POOLINGS, Architecture
+from lcpool.settings import flat
 from lcpool.sweep.results import COLUMNS, Results, key
 from lcpool.train import Protocol
 
@@ -36,21 +37,20 @@ def make_results(
     split="fresh",
     epochs=6,
     seed=0,
-    options: PoolingOptions | None = None,
+    architecture: Architecture | None = None,
     protocol: Protocol | None = None,
 ) -> Results:
     """The paper's figures with noise where it has them, chance elsewhere."""
     random, rows, curves = np.random.default_rng(seed), [], {}
     protocol = replace(protocol or Protocol(), split=split)
-    options, usual = options or PoolingOptions(), Architecture().to_dict()
+    settings = flat(architecture or Architecture(), protocol)
     for dataset in datasets:
         for backbone in backbones:
             for conv in convs:
                 for pool in pools:
                     # As plain values, since an Architecture takes only names that it knows.
                     named = {"backbone": backbone, "conv": conv, "pool": pool}
-                    architecture = {**usual, **named, "options": asdict(options)}
-                    config = {"architecture": architecture, "protocol": asdict(protocol)}
+                    config = {**settings, **named}
                     mean, std = published(dataset, backbone, conv, pool) or (70.0, 3.0)
                     for run in range(runs):
                         row = _row(random, mean, std, epochs, SIZES.get(dataset, 467))

@@ -1,4 +1,3 @@
-import inspect
 import io
 import itertools
 import json
@@ -16,18 +15,18 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import lcpool.train
 from lcpool.cli.app import app
 from lcpool.cli.progress import LiveProgress
 from lcpool.cli.train import _print_result, _without_nan
-from lcpool.cli.train import train as train_command
 from lcpool.data import builtin, load_dataset
-from lcpool.models import PoolingOptions
+from lcpool.settings import RUNS, SETTINGS
 from lcpool.train import Model, Protocol, Result, train
 
-SMALL = ("--pool", "topkpool", "--hidden", "8", "--runs", "2", "--device", "cpu")
+SMALL = ("builtin", "--pool", "topkpool", "--hidden", "8", "--runs", "2", "--device", "cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +70,8 @@ def test_runs_in_several_stacks(lcpool_train: Callable):
 
 def test_a_ratio_is_what_was_written(lcpool_train: Callable):
     done = lcpool_train(*SMALL, "--epochs", 1, "--ratio", "2", "--json")
-    assert json.loads(done.stdout)["architecture"]["options"]["ratio"] == 2
-    assert "write a share as 0.5" in lcpool_train(*SMALL, "--ratio", "half").stderr
+    assert json.loads(done.stdout)["settings"]["ratio"] == 2
+    assert "'ratio' must be a number, not 'half'" in lcpool_train(*SMALL, "--ratio", "half").stderr
 
 
 def test_a_pooling_that_is_called_otherwise_is_refused_in_one_line(lcpool_train: Callable):
@@ -148,14 +147,50 @@ def test_an_error_inside_ones_own_pooling_names_its_line(
     assert "is called as" not in done.stderr or name == "Returns"
 
 
-def test_options_default_to_those_of_the_function():
-    command, function = inspect.signature(train_command), inspect.signature(train)
-    for name, parameter in function.parameters.items():
-        if name not in ("dataset", "on_epoch"):
-            default = command.parameters[name].default
-            # The ratio is read as it is written: 1 is a number of nodes, 1.0 a share.
-            assert (float(default) if name == "ratio" else default) == parameter.default, name
-    assert set(command.parameters) - set(function.parameters) == {"save", "as_json"}
+def test_without_a_dataset_the_usage_is_shown(lcpool_train: Callable):
+    done = lcpool_train()
+    assert done.exit_code == 2
+    assert all(f"--{name.replace('_', '-')}" in done.output for name in SETTINGS)
+
+
+def test_every_setting_arrives(lcpool_train: Callable, monkeypatch: pytest.MonkeyPatch):
+    """By its option, as the type it is declared with; what was not said is left to its default."""
+    seen = {}
+
+    def note(dataset: str, **arguments: object) -> None:
+        seen.update(arguments, dataset=dataset)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(lcpool.train, "train", note)
+    lcpool_train("builtin", *itertools.chain(*OTHER.values()))
+    assert {name: seen[name] for name in OTHER} == OTHER_VALUES
+    assert OTHER.keys() == {*SETTINGS, "runs"}
+    seen.clear()
+    lcpool_train("builtin")
+    assert not seen.keys() & SETTINGS.keys()
+
+
+OTHER_VALUES = {
+    "backbone": "plain", "conv": "graphconv", "pool": "sagpool", "hidden": 8, "norm": "layer",
+    "poolings": 2, "ratio": 3, "score_channels": 5, "self_loops": False, "rescale": True,
+    "hops": 2, "runs": 4, "lr": 0.1, "batch_size": 9, "epochs": 7, "patience": 6,
+    "split": "shared", "seed": 11,
+}  # fmt: skip
+OTHER = {
+    name: (f"--{'no-' if value is False else ''}{name.replace('_', '-')}",)
+    + (() if isinstance(value, bool) else (str(value),))
+    for name, value in OTHER_VALUES.items()
+}
+
+
+def test_train_and_bench_have_the_same_settings():
+    train_options, bench_options = (
+        {p.name: p for p in get_command(app).commands[name].params} for name in ("train", "bench")
+    )
+    for name, one in {**SETTINGS, "runs": RUNS}.items():
+        mine, theirs = train_options[name], bench_options[name]
+        assert set(mine.opts) <= set(theirs.opts)
+        assert mine.help == theirs.help == one.help
 
 
 @pytest.mark.parametrize(
@@ -176,11 +211,15 @@ def test_options_default_to_those_of_the_function():
         (["--device", "cuda:99"], "device 'cuda:99': torch sees"),
         (["--save", "."], "is a folder"),
         (["--checkpoints", __file__], "is not a folder"),
+        (["--hidden", "wide"], "'hidden' must be a whole number, not 'wide'"),
+        (["--norm", "instance"], "unknown norm 'instance': choose one of batch, layer, none."),
+        (["--hops", "4"], "'hops' must be 1, 2 or 3, not 4."),
         (["nowhere/at/all"], "neither the name of a dataset nor a path"),
     ],
 )
 def test_an_error_is_one_line(lcpool_train: Callable, arguments: list[str], message: str):
-    done = lcpool_train(*arguments)
+    named = [] if "nowhere" in arguments[0] else ["builtin"]
+    done = lcpool_train(*named, *arguments)
     assert done.exit_code == 2
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -207,7 +246,7 @@ def test_memory_that_does_not_suffice(lcpool_train: Callable, monkeypatch: pytes
         raise torch.OutOfMemoryError("CUDA out of memory.\nA page of advice.")
 
     monkeypatch.setattr(lcpool.train, "train", fail)
-    done = lcpool_train()
+    done = lcpool_train("builtin")
     assert done.exit_code == 2
     assert "--stack" in done.stderr
 
@@ -217,7 +256,7 @@ def test_other_errors_are_not_hidden(lcpool_train: Callable, monkeypatch: pytest
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(lcpool.train, "train", fail)
-    assert isinstance(lcpool_train().exception, RuntimeError)
+    assert isinstance(lcpool_train("builtin").exception, RuntimeError)
 
 
 def test_without_a_place_for_checkpoints_it_trains_and_says_so(
@@ -337,12 +376,12 @@ def test_what_keeps_the_papers_figure_out_is_said(
     result: Result, capsys: pytest.CaptureFixture[str]
 ):
     unlike = replace(
-        result, dataset="PROTEINS", protocol=Protocol(max_epochs=3, seed=7),
-        architecture=replace(result.architecture, options=PoolingOptions(self_loops=False)),
+        result, dataset="PROTEINS", protocol=Protocol(epochs=3, seed=7),
+        architecture=replace(result.architecture, self_loops=False),
     )  # fmt: skip
     _print_result(unlike)
     shown = capsys.readouterr().out
-    assert "75.00" not in shown
+    assert "75.00 ± 2.00" not in shown
     assert shown.splitlines()[-1] == (
         "the paper's figure is left out: hidden 4, not 128; self_loops False, not True; "
         "epochs 3, not 500"

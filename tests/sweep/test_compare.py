@@ -36,7 +36,7 @@ def test_what_fails_is_missing_with_a_warning():
 
 
 def test_an_unknown_setting():
-    with pytest.raises(ValueError, match="unknown setting 'epoch' of a grid: did you mean epochs"):
+    with pytest.raises(ValueError, match="unknown setting 'epoch': did you mean epochs"):
         lcpool.compare(GRAPHS, "nopool", epoch=3)
 
 

@@ -11,6 +11,7 @@ from torch_geometric.loader import DataLoader
 
 from lcpool.data import GraphSet, builtin
 from lcpool.models import Architecture, Backbone
+from lcpool.settings import in_groups
 from lcpool.train import RULES, Model, Protocol, Result, Run, train
 from lcpool.train.protocol import Choice
 
@@ -115,8 +116,9 @@ def test_a_result_survives_json():
             "validation_accuracy": [12.5, 25.0],
         },
     }
-    assert Architecture.from_dict(values["architecture"]) == result.architecture
-    assert Protocol(**values["protocol"]) == result.protocol
+    network, protocol = in_groups(values["settings"])
+    assert Architecture(**network) == result.architecture
+    assert Protocol(**protocol) == result.protocol
     assert (values["dataset"], values["device"], values["stack"]) == ("toy", "CPU", 2)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch_geometric.nn import GATConv
 
 from lcpool.data import builtin
-from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, Backbone, PoolingOptions
+from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, Backbone
 from lcpool.train.loop import run_losses
 from lcpool.train.rows import Rows
 from lcpool.train.stacked import CannotStackError, Stack
@@ -101,7 +101,7 @@ def test_steps_of_a_stack_are_the_steps_of_its_runs(pool, conv, backbone):
         {"norm": "none"},
         {"poolings": 2},
         {"poolings": 2, "pool": "mincutpool"},
-        {"options": PoolingOptions(0.3, 5, False, True)},
+        {"ratio": 0.3, "score_channels": 5, "self_loops": False, "rescale": True},
     ],
 )
 def test_options_stack_too(options):

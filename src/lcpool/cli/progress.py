@@ -66,11 +66,11 @@ class Progress:
         protocol, stack = self.trainer.protocol, self.trainer.runs
         going = [run for run in stack if not run.ended(protocol)]
         fewest = max((_until_patience_ends(run, self.trainer) for run in going), default=0)
-        most = protocol.max_epochs - self.trainer.epoch if going else 0
+        most = protocol.epochs - self.trainer.epoch if going else 0
         waiting = math.ceil((self.num_runs - 1 - stack[-1].number) / len(stack))
         # Patience cannot end before one epoch was chosen.
-        least = min(protocol.patience + 1, protocol.max_epochs)
-        return fewest + waiting * least, most + waiting * protocol.max_epochs
+        least = min(protocol.patience + 1, protocol.epochs)
+        return fewest + waiting * least, most + waiting * protocol.epochs
 
     def summary(self) -> str:
         """Epoch, runs that go on, time of an epoch, and how long it may still take."""
@@ -78,7 +78,7 @@ class Progress:
         protocol, epoch = self.trainer.protocol, self.trainer.epoch
         ended = sum(run.ended(protocol) for run in self.runs.values())
         going, waiting = len(self.runs) - ended, self.num_runs - 1 - max(self.runs)
-        text = f"epoch {epoch}/{protocol.max_epochs} · {going} of {self.num_runs} runs going"
+        text = f"epoch {epoch}/{protocol.epochs} · {going} of {self.num_runs} runs going"
         if waiting:
             text += f", {waiting} waiting"
         duration, (fewest, most) = fmean(self.durations), self.epochs_left()
@@ -86,7 +86,7 @@ class Progress:
         if most:
             text += (
                 f" · left: {_clock(fewest * duration)} if nothing improves, "
-                f"{_clock(most * duration)} if all {protocol.max_epochs} epochs are trained"
+                f"{_clock(most * duration)} if all {protocol.epochs} epochs are trained"
             )
         return text
 
@@ -167,7 +167,7 @@ def show_progress(num_runs: int) -> Iterator[Progress]:
 
 def _until_patience_ends(run: Run, trainer: Trainer) -> int:
     chosen = max(choice.epoch for choice in run.choices.values())
-    last = min(chosen + trainer.protocol.patience, trainer.protocol.max_epochs)
+    last = min(chosen + trainer.protocol.patience, trainer.protocol.epochs)
     return last - run.epochs
 
 

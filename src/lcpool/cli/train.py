@@ -7,7 +7,6 @@ import json
 import math
 import os
 import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,52 +15,24 @@ import typer
 
 from lcpool.cli.checks import check_device, check_own_pooling, import_from_here
 from lcpool.cli.errors import one_line_errors, say
+from lcpool.cli.options import given, takes_settings
+from lcpool.settings import RUNS, SETTINGS, changed, flat, in_groups, unnamed
 
 if TYPE_CHECKING:
-    from lcpool.models import Architecture
-    from lcpool.train import Protocol, Result
+    from lcpool.train import Result
 
 STOPPED = "stopped; the same command continues from here."
 
-network = partial(typer.Option, rich_help_panel="The network")
-protocol = partial(typer.Option, rich_help_panel="The protocol")
 place = partial(typer.Option, rich_help_panel="Where, and what comes out")
 
 
+@takes_settings()
 def train(
+    context: typer.Context,
     dataset: Annotated[
         str, typer.Argument(help="A TU dataset, a folder or zip of one, or 'builtin'.")
-    ] = "builtin",
-    pool: Annotated[
-        str,
-        network(
-            help="nopool, topkpool, sagpool, asapool, diffpool, mincutpool, lcpool, lcpool-star, "
-            "or a class of your own as module:Class."
-        ),
-    ] = "lcpool",
-    backbone: Annotated[str, network(help="hierarchical or plain.")] = "hierarchical",
-    conv: Annotated[str, network(help="gcn or graphconv.")] = "gcn",
-    ratio: Annotated[
-        str, network(help="Share of the nodes that is kept, as 0.5, or their number, as 10.")
-    ] = "0.5",
-    hidden: Annotated[int, network(help="Width.")] = 128,
-    norm: Annotated[str, network(help="batch, layer or none.")] = "batch",
-    poolings: Annotated[int, network(help="How many times to pool.")] = 1,
-    score_channels: Annotated[
-        int | None, network(help="Width inside LCPool's score.", show_default="--hidden")
-    ] = None,
-    self_loops: Annotated[bool, network(help="Keep the diagonal of LCPool's A'.")] = True,
-    rescale: Annotated[bool, network(help="Gate LCPool's features with n·h, not h.")] = False,
-    hops: Annotated[int, network(help="How far apart LCPool connects nodes: 1, 2 or 3.")] = 3,
-    runs: Annotated[int, protocol(help="Runs, each with its own beginning and order.")] = 10,
-    epochs: Annotated[int, protocol(help="The most epochs.")] = 500,
-    patience: Annotated[int, protocol(help="Epochs to wait for a better one.")] = 50,
-    lr: Annotated[float, protocol(help="Adam's learning rate.")] = 5e-4,
-    batch_size: Annotated[int, protocol(help="Graphs of a batch.")] = 32,
-    split: Annotated[
-        str, protocol(help="shared: one split for all runs; fresh: a new one for each.")
-    ] = "shared",
-    seed: Annotated[int, protocol(help="All random choices derive from it.")] = 0,
+    ],
+    *,
     device: Annotated[
         str | None, place(help="cpu, cuda or cuda:N.", show_default="a GPU if there is one")
     ] = None,
@@ -82,6 +53,7 @@ def train(
     as_json: Annotated[
         bool, place("--json", help="Print the result as JSON, alone on stdout.")
     ] = False,
+    **settings: Any,
 ) -> None:
     """Train a network by the paper's protocol, several runs as one.
 
@@ -90,6 +62,7 @@ def train(
     # A pooling of the user's own may print; stdout is for the result.
     with one_line_errors(STOPPED), contextlib.redirect_stdout(sys.stderr):
         from lcpool.cli.progress import show_progress
+        from lcpool.models import Architecture
         from lcpool.models.pooling import own_errors
         from lcpool.train import train as train_network
 
@@ -97,17 +70,16 @@ def train(
             check_device(device)
         if save is not None:
             _check_file(save)
+        said = given(context, settings)
+        pool, runs = (said.get(one.name, one.default) for one in (SETTINGS["pool"], RUNS))
         if ":" in pool:
             import_from_here()
-            check_own_pooling(pool, hidden, _number(ratio))
+            own = Architecture(**in_groups(said)[0])
+            check_own_pooling(pool, own.hidden, own.ratio)
         with own_errors(pool), show_progress(runs) as progress:
             result = train_network(
-                dataset, pool, backbone, conv, runs,
-                ratio=_number(ratio), hidden=hidden, norm=norm, poolings=poolings,
-                score_channels=score_channels, self_loops=self_loops, rescale=rescale, hops=hops,
-                epochs=epochs, patience=patience, lr=lr, batch_size=batch_size,
-                split=split, seed=seed, device=device, stack=stack,
-                checkpoints=_checkpoint_folder(checkpoints), root=root, on_epoch=progress,
+                dataset, **said, device=device, stack=stack, root=root, on_epoch=progress,
+                checkpoints=_checkpoint_folder(checkpoints),
             )  # fmt: skip
     with one_line_errors("stopped."):
         if as_json:
@@ -118,14 +90,6 @@ def train(
         if save is not None:
             model.save(save)
             say(f"the model is in {save}")
-
-
-def _number(ratio: str) -> float:
-    """``ratio`` as it was written: 1 is a number of nodes, 1.0 a share."""
-    try:
-        return int(ratio) if ratio.lstrip("+-").isdigit() else float(ratio)
-    except ValueError:
-        raise ValueError(f"--ratio {ratio}: write a share as 0.5, or a number as 10.") from None
 
 
 def _check_file(path: Path) -> None:
@@ -216,21 +180,9 @@ def _circumstances(result: Result) -> str:
 
 def _other_options(result: Result) -> list[str]:
     """The options that are not the paper's; split and seed it leaves open."""
-    from lcpool.models import Architecture
-    from lcpool.train import Protocol
-
-    a, protocol = result.architecture, result.protocol
-    usual = Protocol(split=protocol.split, seed=protocol.seed)
-    papers = _options(Architecture(a.backbone, a.conv, a.pool), usual)
+    values = unnamed(flat(result.architecture, result.protocol))
     return [
-        f"{name} {value}, not {papers[name]}"
-        for name, value in _options(a, protocol).items()
-        if value != papers[name]
+        f"{name} {values[name]}, not {SETTINGS[name].default}"
+        for name in changed(values)
+        if name != "seed"
     ]
-
-
-def _options(architecture: Architecture, protocol: Protocol) -> dict[str, Any]:
-    """Every option by the name it has on the command line."""
-    values = {**asdict(architecture), **asdict(architecture.options), **asdict(protocol)}
-    del values["options"]
-    return {name.removeprefix("max_"): value for name, value in values.items()}

@@ -7,7 +7,6 @@ import inspect
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ import torch
 from torch import nn
 
 from lcpool.nn.conv import FastGCNConv
-from lcpool.ops.connect import HOPS, check_hops
-from lcpool.ops.topk import check_ratio
 from lcpool.pool import (
     ASAPooling,
     DiffPooling,
@@ -25,32 +22,10 @@ from lcpool.pool import (
     SAGPooling,
     TopKPooling,
 )
+from lcpool.settings import NetworkSettings
 
 
-@dataclass(frozen=True)
-class PoolingOptions:
-    """What the paper leaves open about poolings; the defaults are its reading.
-
-    Attributes:
-        ratio: share of the nodes that is kept, and of the mean number that become clusters.
-        score_channels: width inside LCSMP; the input's by default.
-        self_loops: keep the diagonal of LCPool's A'.
-        rescale: gate LCPool's features with n·h in place of h.
-        hops: how far apart LCPool connects nodes.
-    """
-
-    ratio: float = 0.5
-    score_channels: int | None = None
-    self_loops: bool = True
-    rescale: bool = False
-    hops: int = HOPS
-
-    def __post_init__(self) -> None:
-        check_ratio(self.ratio)
-        check_hops(self.hops)
-
-
-def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> nn.Module:
+def _lcpool(channels: int, _: int, o: NetworkSettings, **more: Any) -> nn.Module:
     return LCPooling(
         channels,
         o.ratio,
@@ -62,12 +37,12 @@ def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> nn.Module:
     )
 
 
-def _lcpool_star(channels: int, clusters: int, o: PoolingOptions) -> nn.Module:
+def _lcpool_star(channels: int, clusters: int, o: NetworkSettings) -> nn.Module:
     return _lcpool(channels, clusters, o, cluster=FastGCNConv(channels, channels))
 
 
 # Name in the paper → (channels, clusters, options) → layer; None leaves the pooling out.
-POOLINGS: dict[str, Callable[[int, int, PoolingOptions], nn.Module] | None] = {
+POOLINGS: dict[str, Callable[[int, int, NetworkSettings], nn.Module] | None] = {
     "nopool": None,
     "topkpool": lambda channels, _, o: TopKPooling(channels, o.ratio),
     "sagpool": lambda channels, _, o: SAGPooling(channels, o.ratio),
@@ -103,7 +78,7 @@ def pooling_name(name: str) -> str:
 
 
 def make_pooling(
-    name: str, channels: int, num_clusters: int, options: PoolingOptions
+    name: str, channels: int, num_clusters: int, options: NetworkSettings
 ) -> nn.Module | None:
     """The layer ``name`` for features of width ``channels``, or None for "nopool".
 
@@ -112,7 +87,7 @@ def make_pooling(
             ``ratio=`` where it takes one.
         channels: width of the node features.
         num_clusters: k, for dense assignment.
-        options: everything else.
+        options: the settings of the network; those of poolings are made use of.
     """
     name = pooling_name(name)
     if name in POOLINGS:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lcpool.sweep.grid import Cell, Dataset, Job
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
 PATIENCE = 60.0  # Seconds to wait for another process that is writing.
 

@@ -243,7 +243,7 @@ def _progress(trainer: Trainer, pace: float) -> Progress:
     protocol = trainer.protocol
     going = [run for run in trainer.runs if not run.ended(protocol)]
     chosen = [max(choice.epoch for choice in run.choices.values()) for run in going]
-    last = min(max(chosen, default=0) + protocol.patience, protocol.max_epochs)
+    last = min(max(chosen, default=0) + protocol.patience, protocol.epochs)
     accuracy = sum(run.curves[-1][2] for run in trainer.runs) / len(trainer.runs)
     left = max(0, last - trainer.epoch) if going else 0
     return Progress(trainer.epoch, len(going), len(trainer.runs), pace, accuracy, left)

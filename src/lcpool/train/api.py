@@ -6,15 +6,16 @@ import hashlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch_geometric.data import Data
 
 from lcpool.data import GraphSet, load_dataset
-from lcpool.models import Architecture, Backbone, PoolingOptions
+from lcpool.models import Architecture, Backbone
 from lcpool.models.pooling import import_class
+from lcpool.settings import RUNS, by_name, flat, in_groups, takes_settings
 from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.loop import Trainer, initial_model, run_losses
 from lcpool.train.protocol import Protocol
@@ -26,32 +27,20 @@ from lcpool.train.tensors import take_over
 OnEpoch = Callable[[Trainer], None]
 
 
+@takes_settings
 def train(
     dataset: str | Path | GraphSet | Iterable[Data],
-    pool: str = "lcpool",
-    backbone: str = "hierarchical",
-    conv: str = "gcn",
-    runs: int = 10,
+    pool: str = Architecture.pool,
+    backbone: str = Architecture.backbone,
+    conv: str = Architecture.conv,
+    runs: int = RUNS.default,
     *,
-    ratio: float = 0.5,
-    hidden: int = 128,
-    norm: str = "batch",
-    poolings: int = 1,
-    score_channels: int | None = None,
-    self_loops: bool = True,
-    rescale: bool = False,
-    hops: int = 3,
-    epochs: int = 500,
-    patience: int = 50,
-    lr: float = 5e-4,
-    batch_size: int = 32,
-    split: str = "shared",
-    seed: int = 0,
     device: str | torch.device | None = None,
     stack: int | None = None,
     checkpoints: str | Path | None = None,
     root: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
+    **settings: Any,
 ) -> Result:
     """Train a network on a dataset by the paper's protocol, several runs as one.
 
@@ -61,20 +50,7 @@ def train(
         backbone: "hierarchical" or "plain".
         conv: "gcn" or "graphconv".
         runs: how many runs, each with its own first parameters and order.
-        ratio: share of the nodes that is kept.
-        hidden: width of the network.
-        norm: "batch", "layer" or "none".
-        poolings: how many times to pool.
-        score_channels: width inside LCSMP.
-        self_loops: keep the diagonal of LCPool's A'.
-        rescale: gate LCPool's features with n·h in place of h.
-        hops: how far apart LCPool connects nodes.
-        epochs: the most epochs.
-        patience: epochs without improvement after which a selection rule is settled.
-        lr: learning rate.
-        batch_size: graphs of a batch.
-        split: "shared", one split for all runs, or "fresh", a new one for each.
-        seed: the number that all random choices derive from.
+        settings: what else there is to set about network and protocol.
         device: where to train; a GPU if there is one.
         stack: the most runs to train as one; by default as many as fit in memory.
         checkpoints: a folder to continue from after an interruption; without one, none is kept.
@@ -86,16 +62,14 @@ def train(
         >>> len(result.accuracies()), result.model.predict(load_dataset("builtin")).shape[0] > 0
         (2, True)
     """
-    for name, number in (("runs", runs), ("epochs", epochs)):
-        if number < 1:
-            raise ValueError(f"'{name}' must be at least 1, not {number}.")
-    options = PoolingOptions(ratio, score_channels, self_loops, rescale, hops)
-    architecture = Architecture(backbone, conv, pool, hidden, norm, poolings, options)
-    protocol = Protocol(lr, batch_size, epochs, patience, split, seed)  # type: ignore[arg-type]
+    said = by_name({"backbone": backbone, "conv": conv, "pool": pool, **settings}, plurals=False)
+    network, protocol = in_groups({name: value for name, (_, value) in said.items()})
+    architecture, how = Architecture(**network), Protocol(**protocol)
+    numbers = range(RUNS.checked(runs))
     graphs = dataset if isinstance(dataset, GraphSet) else load_dataset(dataset, root=root)
     folder = None if checkpoints is None else Path(checkpoints)
     return train_runs(
-        graphs, architecture, protocol, range(runs), pick_device(device), stack, folder, on_epoch
+        graphs, architecture, how, numbers, pick_device(device), stack, folder, on_epoch
     )
 
 
@@ -242,12 +216,11 @@ def _checkpoint(trainer: Trainer, architecture: Architecture, folder: Path | Non
     if folder is None:
         return Checkpoint(None, {})
     identity = {
-        "format": 1,
+        "format": 2,
         "dataset": trainer.graphs.name,
         "graphs": fingerprint(trainer.graphs),
-        "architecture": architecture.to_dict(),
+        "settings": flat(architecture, trainer.protocol),
         "code": pooling_code(architecture.pool),
-        "protocol": asdict(trainer.protocol),
         "runs": [run.number for run in trainer.runs],
     }
     return Checkpoint(folder, identity)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lcpool.data import GraphBatch, GraphSet, Split
 from lcpool.models import Architecture, Backbone, Output
+from lcpool.settings import BackboneName
 from lcpool.train.protocol import RULES, Choice, Protocol
 from lcpool.train.seeding import seeded
 from lcpool.train.stacked import as_one
@@ -76,7 +77,7 @@ class Run:
 
     def ended(self, protocol: Protocol) -> bool:
         """Whether there is nothing more to train."""
-        if self.diverged is not None or self.epochs >= protocol.max_epochs:
+        if self.diverged is not None or self.epochs >= protocol.epochs:
             return True
         return self.epochs > 0 and all(
             choice.closed(self.epochs, protocol.patience) for choice in self.choices.values()
@@ -105,7 +106,7 @@ class Trainer:
         protocol: Protocol,
         numbers: Sequence[int],
         splits: Sequence[Split] | None = None,
-        backbones: Sequence[str] | None = None,
+        backbones: Sequence[BackboneName] | None = None,
     ) -> None:
         self.graphs, self.protocol = graphs, protocol
         self.runs = [Run(number) for number in numbers]

@@ -16,12 +16,13 @@ from lcpool.data.degrees import features_are_degrees, with_degrees
 from lcpool.data.files import read_whole, write_atomically
 from lcpool.data.load import single_graphs
 from lcpool.models import Architecture, Backbone
+from lcpool.settings import flat
 from lcpool.train.loop import EVAL_BATCH, Run
 from lcpool.train.protocol import RULES, Protocol
 from lcpool.train.seeding import seeded
 from lcpool.train.tensors import take_over, tensors_of
 
-FORMAT = 2
+FORMAT = 3
 HOW_TO_SAVE = "Models are written by Model.save and by lcpool train --save."
 
 
@@ -116,7 +117,7 @@ class Model:
         """Write the network, its shape and its classes; :meth:`load` reads them back."""
         values = {
             "lcpool": FORMAT,
-            "architecture": self.network.architecture.to_dict(),
+            "architecture": asdict(self.network.architecture),
             "classes": list(self.classes),
             "mean_nodes": self.mean_nodes,
             "dataset": self.dataset,
@@ -140,7 +141,7 @@ class Model:
             raise ValueError(f"{path} is no lcpool model: {error} {HOW_TO_SAVE}") from error
         if not isinstance(values, dict) or values.get("lcpool") != FORMAT:
             raise ValueError(f"{path} is no lcpool model of format {FORMAT}. {HOW_TO_SAVE}")
-        architecture = Architecture.from_dict(values["architecture"])
+        architecture = Architecture(**values["architecture"])
         size = (values["num_features"], len(values["classes"]), values["mean_nodes"])
         with seeded(0):
             network = Backbone(*size, architecture)
@@ -213,8 +214,7 @@ class Result:
         """Everything but the network, as plain values; accuracies in percent."""
         return {
             "dataset": self.dataset,
-            "architecture": self.architecture.to_dict(),
-            "protocol": asdict(self.protocol),
+            "settings": flat(self.architecture, self.protocol),
             "mean": {rule: self.mean(rule) for rule in RULES},
             "std": {rule: self.std(rule) for rule in RULES},
             "runs": [run.to_dict() for run in self.runs],
