@@ -13,7 +13,8 @@ from lcpool.data.published import published
 from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, POOLINGS, Architecture
 from lcpool.settings import flat
-from lcpool.sweep.results import COLUMNS, Results, key
+from lcpool.sweep.columns import NAMES
+from lcpool.sweep.results import Results, key
 from lcpool.train import Protocol
 
 DATASETS, POOLS = tuple(paper_datasets()), tuple(POOLINGS)
@@ -60,7 +61,7 @@ def make_results(
                         }  # fmt: skip
                         rows.append(row)
                         curves[key(row)] = _curve(random, epochs, mean)
-    return Results(pd.DataFrame(rows, columns=COLUMNS), curves)
+    return Results(pd.DataFrame(rows, columns=NAMES), curves)
 
 
 def _row(random, mean: float, std: float, epochs: int, size: int) -> dict[str, Any]:

@@ -388,6 +388,23 @@ def test_what_keeps_the_papers_figure_out_is_said(
     )
 
 
+def test_runs_that_predict_one_class_are_named(result: Result, capsys: pytest.CaptureFixture[str]):
+    _print_result(result)
+    shown = capsys.readouterr().out
+    assert f"; {result.runs[0].num_test} test graphs\n" in shown
+    assert "one class" not in shown
+    for run in result.runs:
+        run.largest_class, run.constant = 0.95, {"accuracy": True, "loss": run.number == 1}
+    _print_result(result)
+    *_, by_accuracy, by_loss = capsys.readouterr().out.splitlines()
+    assert "runs 0, 1 predict one class" in by_accuracy
+    assert "accuracy" in by_accuracy
+    assert "run 1 predicts one class" in by_loss
+    assert "95.0 %" in by_loss
+    found = result.to_dict()["runs"][1]
+    assert (found["largest_class"], found["constant"]) == (95.0, {"accuracy": True, "loss": True})
+
+
 def test_a_run_that_diverged(result: Result, capsys: pytest.CaptureFixture[str]):
     result.runs[1].diverged = 1
     _print_result(result)

@@ -110,6 +110,9 @@ def test_a_result_survives_json():
             "accuracy": {"accuracy": 70.0, "loss": 0.5},
             "loss": {"accuracy": 30.0, "loss": 0.5},
         },
+        "num_test": 0,
+        "largest_class": None,
+        "constant": {},
         "curves": {
             "training_loss": [0.9, 0.7],
             "validation_loss": [0.8, 0.75],

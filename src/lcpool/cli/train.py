@@ -9,6 +9,7 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from lcpool.cli.options import given, takes_settings
 from lcpool.settings import RUNS, SETTINGS, changed, flat, in_groups, unnamed
 
 if TYPE_CHECKING:
-    from lcpool.train import Result
+    from lcpool.train import Result, Run
 
 STOPPED = "stopped; the same command continues from here."
 
@@ -147,7 +148,8 @@ def _print_result(result: Result) -> None:
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
     console.print(table)
-    console.print(_circumstances(result), markup=False, soft_wrap=True)
+    for line in (_circumstances(result), *_constant(result)):
+        console.print(line, markup=False, soft_wrap=True)
     if paper and others:
         left_out = f"the paper's figure is left out: {'; '.join(others)}"
         console.print(left_out, markup=False, soft_wrap=True)
@@ -173,9 +175,46 @@ def _circumstances(result: Result) -> str:
         f"{runs} of {span} {'epoch' if span == '1' else 'epochs'} in {result.seconds:.1f} s on "
         f"{result.device}, {together}; {result.protocol.split} split, "
         f"seed {result.protocol.seed}"
+        + f"; {_test_graphs(result)}"
         + (f"\ndiverged, and not counted: runs {lost}" if lost else "")
         + (f"\ndiverged after the epoch that counts: runs {late}" if late else "")
     )
+
+
+def _test_graphs(result: Result) -> str:
+    """How many test graphs each run has, and the share of their largest class where it is known."""
+    counts = sorted({run.num_test for run in result.runs})
+    text = f"{' or '.join(map(str, counts))} test graphs"
+    share = _largest(result.runs)
+    return f"{text}, {share:.1f} % of them in the largest class" if share is not None else text
+
+
+def _largest(runs: list[Run]) -> float | None:
+    """The mean share of the largest class among the runs' test graphs, in percent."""
+    shares = [100 * run.largest_class for run in runs if not math.isnan(run.largest_class)]
+    return fmean(shares) if shares else None
+
+
+def _constant(result: Result) -> list[str]:
+    """Which runs predict one class for every test graph: their accuracy is that class's share."""
+    from lcpool.train import RULES
+
+    found: dict[tuple[int, ...], list[str]] = {}
+    for rule in RULES:
+        runs = [run for run in result.runs if run.constant.get(rule) and not run.lost]
+        if runs:
+            found.setdefault(tuple(run.number for run in runs), []).append(rule)
+    lines = []
+    for numbers, rules in found.items():
+        share = _largest([run for run in result.runs if run.number in numbers])
+        words = f"; the largest class has {share:.1f} %" if share is not None else ""
+        which = "" if len(rules) == len(RULES) else f"chosen by validation {rules[0]}, "
+        one = len(numbers) == 1
+        lines.append(
+            f"{which}run{'' if one else 's'} {', '.join(map(str, numbers))} "
+            f"predict{'s' if one else ''} one class for every test graph{words}"
+        )
+    return lines
 
 
 def _other_options(result: Result) -> list[str]:

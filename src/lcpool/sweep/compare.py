@@ -84,11 +84,7 @@ def compare(
             raise EngineError(f"{error}. {GUARD}") from None
         _report(outcome)
         found = Results.of(opened).runs
-    wanted = {
-        (*cell.names, cell.protocol.split, cell.protocol.seed, cell.config, number)
-        for job in jobs
-        for cell, number in job.wanted
-    }
+    wanted = {key({**cell.columns, "run": number}) for job in jobs for cell, number in job.wanted}
     kept = [key(row) in wanted for row in found.to_dict("records")]
     return found[kept].reset_index(drop=True)
 

@@ -32,6 +32,7 @@ from lcpool.settings import (
     read_config_text,
     unnamed,
 )
+from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
 from lcpool.train.api import fingerprint
 
@@ -120,6 +121,13 @@ class Cell:
         """A digest of the configuration and of what is in the dataset."""
         text = json.dumps([self.dataset.name, self.dataset.digest, self.config])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What the runs of this cell have in common in a table, by the names of its columns."""
+        settings = flat(self.architecture, self.protocol)
+        own = {"dataset": self.dataset.name, "config": self.config}
+        return {c.name: {**settings, **own}[c.name] for c in OF_CELL}
 
     @property
     def names(self) -> tuple[str, str, str, str]:

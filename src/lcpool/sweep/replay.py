@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from lcpool.settings import labels, read_config_text, unnamed
+from lcpool.sweep.columns import FIGURES
 from lcpool.sweep.events import Finished, Task
 from lcpool.sweep.grid import Cell, Dataset, read_config
-from lcpool.sweep.store import FIGURES, Row, Store, StoreError
+from lcpool.sweep.store import Row, Store, StoreError
 from lcpool.sweep.work import work
 
 NAMES = ("dataset", "backbone", "conv", "pool", "split", "seed")

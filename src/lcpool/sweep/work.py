@@ -182,6 +182,9 @@ def figures(run: Run) -> Row:
     def if_chosen(value: float) -> float | None:
         return value if chosen and math.isfinite(value) else None
 
+    def if_known(rule: str) -> int | None:
+        return int(run.constant[rule]) if chosen and rule in run.constant else None
+
     return {
         "run": int(run.number),
         "test_accuracy": if_chosen(100 * run.test["accuracy"][0]),
@@ -192,6 +195,9 @@ def figures(run: Run) -> Row:
         "epoch_by_loss": by_loss.epoch if chosen else None,
         "epochs": run.epochs,
         "diverged": run.diverged,
+        "largest_class": None if math.isnan(run.largest_class) else 100 * run.largest_class,
+        "constant": if_known("accuracy"),
+        "constant_by_loss": if_known("loss"),
         "curves": pack(run.curves),
     }
 

@@ -34,6 +34,10 @@ class Run:
         curves: a row an epoch: training loss, validation loss, validation accuracy.
         diverged: the epoch in which a loss was no number any more, or None.
         test: test accuracy and loss at the epoch chosen by each rule.
+        num_test: how many test graphs it has; 0 before they were looked at.
+        largest_class: share of the largest class among its test graphs; NaN if not known.
+        constant: whether the network of each rule predicts one class for all test graphs; empty
+            if not known.
     """
 
     number: int
@@ -41,6 +45,9 @@ class Run:
     curves: list[tuple[float, float, float]] = field(default_factory=list)
     diverged: int | None = None
     test: dict[str, tuple[float, float]] = field(default_factory=dict)
+    num_test: int = 0
+    largest_class: float = field(default=math.nan, compare=False)
+    constant: dict[str, bool] = field(default_factory=dict)
 
     @property
     def epochs(self) -> int:
@@ -63,6 +70,9 @@ class Run:
                 rule: _percent(*figures) if self.choices[rule].epoch else None
                 for rule, figures in self.test.items()
             },
+            "num_test": self.num_test,
+            "largest_class": None if math.isnan(self.largest_class) else 100 * self.largest_class,
+            "constant": dict(self.constant),
             "curves": {
                 "training_loss": [row[0] for row in self.curves],
                 "validation_loss": [row[1] for row in self.curves],
@@ -223,6 +233,8 @@ class Trainer:
     def test(self) -> None:
         """Look at the test graphs, once for each rule, with the parameters it chose."""
         self.active = list(range(len(self.runs)))
+        for run, split in zip(self.runs, self.splits, strict=True):
+            run.num_test = len(split.test)
         for rule in RULES:
             self.stack.restore(self.best[rule])
             with self._random(epoch=0):
