@@ -317,7 +317,7 @@ def makers(graphs: GraphSet, pool: str, args: argparse.Namespace) -> Makers:
 
 def endless(args: argparse.Namespace) -> Protocol:
     """The paper's protocol, but no run ends while it is timed."""
-    return Protocol(epochs=10**9, patience=10**9, seed=args.seed)
+    return Protocol(epochs=10**9, patience=10**9, split="shared", seed=args.seed)
 
 
 def plain_name(workers: int) -> str:

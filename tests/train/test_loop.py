@@ -13,9 +13,9 @@ from lcpool.models import POOLINGS, Architecture, Backbone, Output
 from lcpool.ops.edges import Edges
 from lcpool.ops.sizes import Sizes
 from lcpool.train import RULES, Protocol, Run, Trainer, train_runs
-from lcpool.train.api import train_to_the_end
 from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.loop import initial_model, run_losses
+from lcpool.train.training import training
 
 GRAPHS = builtin(num_graphs=60)
 CPU = torch.device("cpu")
@@ -37,7 +37,9 @@ def make(pool="nopool", runs=3, **protocol):
 
 
 def finish(trainer, on_epoch=None):
-    train_to_the_end(trainer, Checkpoint(None, {}), on_epoch)
+    for _ in training(trainer, Checkpoint(None, {}), pytest.fail):
+        if on_epoch is not None:
+            on_epoch(trainer)
     return trainer
 
 

@@ -25,7 +25,7 @@ from lcpool.sweep.run import Sweep
 from lcpool.sweep.store import Store
 from lcpool.sweep.trial import try_out
 from lcpool.sweep.view import clock, show_sweep
-from lcpool.train.api import pick_device
+from lcpool.train.device import pick_device
 
 
 def jobs_of(

@@ -19,7 +19,7 @@ from lcpool.sweep.grid import DATASET, Dataset, Grid, Source, make_jobs
 from lcpool.sweep.jobs import Outcome
 from lcpool.sweep.run import Sweep
 from lcpool.sweep.store import Store
-from lcpool.train.api import pick_device
+from lcpool.train.device import pick_device
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -121,7 +121,7 @@ class Trainer:
         self.graphs, self.protocol = graphs, protocol
         self.runs = [Run(number) for number in numbers]
         self.active = list(range(len(numbers)))
-        self.seconds = 0.0
+        self.seconds = self.pace = 0.0  # of all epochs, and of the last
         self.splits = splits or [protocol.split_of(len(graphs), number) for number in numbers]
         models = [
             initial_model(graphs, replace(architecture, backbone=backbone), protocol, number)
@@ -149,6 +149,11 @@ class Trainer:
         """Whether every run has ended."""
         return not self.active
 
+    @property
+    def tested(self) -> bool:
+        """Whether the test graphs have been looked at: there is nothing more to do."""
+        return all(run.test for run in self.runs)
+
     def train_epoch(self) -> None:
         """One epoch of every run that has not ended: train, validate, choose, drop the ended."""
         started = time.perf_counter()
@@ -158,7 +163,8 @@ class Trainer:
         rows = torch.stack([train_loss, val_loss, val_accuracy], dim=1).tolist()
         self._choose(rows)
         self._drop_ended()
-        self.seconds += time.perf_counter() - started
+        self.pace = time.perf_counter() - started
+        self.seconds += self.pace
 
     def _random(self, epoch: int) -> AbstractContextManager[None]:
         """What the networks draw inside follows from the seed, the runs and the epoch alone."""
