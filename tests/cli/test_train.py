@@ -20,11 +20,12 @@ from typer.testing import CliRunner
 
 import lcpool.train
 from lcpool.cli.app import app
-from lcpool.cli.progress import LiveProgress
 from lcpool.cli.train import _print_result, _without_nan
 from lcpool.data import builtin, load_dataset
+from lcpool.progress import LiveDisplay, SilentDisplay
 from lcpool.settings import RUNS, SETTINGS
 from lcpool.train import Model, Protocol, Result, train
+from lcpool.train.progress import TrainingProgress
 
 SMALL = ("builtin", "--pool", "topkpool", "--hidden", "8", "--runs", "2", "--device", "cpu")
 
@@ -326,7 +327,8 @@ def test_what_was_finished_before_is_kept_and_what_is_damaged_starts_over(
 
 def test_live_table_and_time_left():
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    progress, left = LiveProgress(3, console), []
+    live = LiveDisplay(console, keep=True)
+    progress, left = TrainingProgress(live, 3), []
 
     def on_epoch(trainer: lcpool.train.Trainer) -> None:
         progress(trainer)
@@ -334,19 +336,18 @@ def test_live_table_and_time_left():
 
     graphs = builtin(num_graphs=40)
     train(graphs, "nopool", runs=3, stack=2, epochs=4, patience=9, hidden=4, on_epoch=on_epoch)
-    progress.live.stop()
+    live.close()
     # Two stacks, one after another, and too little patience to end before the last epoch.
     assert [most for _, most in left] == [7, 6, 5, 4, 3, 2, 1, 0]
     assert left[3] == (4, 4)
     assert all(fewest <= most for fewest, most in left)
-    console.print(progress)
     text = console.file.getvalue()
     assert "training" in text
     assert text.count("ended") >= 3
 
 
 def test_patience_bounds_the_time_left():
-    progress, left = LiveProgress(1, Console(file=io.StringIO())), []
+    progress, left = TrainingProgress(SilentDisplay(), 1), []
 
     def on_epoch(trainer: lcpool.train.Trainer) -> None:
         progress(trainer)
@@ -354,7 +355,6 @@ def test_patience_bounds_the_time_left():
 
     graphs = builtin(num_graphs=40)
     train(graphs, "nopool", runs=1, epochs=30, patience=2, hidden=4, lr=0.1, on_epoch=on_epoch)
-    progress.live.stop()
     assert left[-1] == 0
     assert all(now >= before - 1 for before, now in itertools.pairwise(left))
 

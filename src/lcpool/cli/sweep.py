@@ -14,17 +14,18 @@ import typer
 
 from lcpool.cli.checks import check_device, check_own_pooling
 from lcpool.cli.errors import FAILED, INTERRUPTED, UNFINISHED, say
+from lcpool.progress import clock
 from lcpool.sweep.engine import Engine, EngineError
 from lcpool.sweep.events import in_short
 from lcpool.sweep.folder import work_folder
 from lcpool.sweep.grid import Grid, Job, make_jobs, over_each_other, read_grids
 from lcpool.sweep.jobs import Outcome, counted
 from lcpool.sweep.local import LocalEngine, devices
+from lcpool.sweep.progress import show_sweep
 from lcpool.sweep.replay import replay
 from lcpool.sweep.run import Sweep
 from lcpool.sweep.store import Store
 from lcpool.sweep.trial import try_out
-from lcpool.sweep.view import clock, show_sweep
 from lcpool.train.device import pick_device
 
 

@@ -17,7 +17,7 @@ import typer
 from lcpool.cli.checks import check_device, check_own_pooling, import_from_here
 from lcpool.cli.errors import one_line_errors, say
 from lcpool.cli.options import given, takes_settings
-from lcpool.settings import RUNS, SETTINGS, changed, flat, in_groups, unnamed
+from lcpool.settings import SETTINGS, changed, flat, in_groups, unnamed
 
 if TYPE_CHECKING:
     from lcpool.train import Result, Run
@@ -62,7 +62,6 @@ def train(
     """
     # A pooling of the user's own may print; stdout is for the result.
     with one_line_errors(STOPPED), contextlib.redirect_stdout(sys.stderr):
-        from lcpool.cli.progress import show_progress
         from lcpool.models import Architecture
         from lcpool.models.pooling import own_errors
         from lcpool.train import train as train_network
@@ -72,14 +71,14 @@ def train(
         if save is not None:
             _check_file(save)
         said = given(context, settings)
-        pool, runs = (said.get(one.name, one.default) for one in (SETTINGS["pool"], RUNS))
+        pool = said.get("pool", SETTINGS["pool"].default)
         if ":" in pool:
             import_from_here()
             own = Architecture(**in_groups(said)[0])
             check_own_pooling(pool, own.hidden, own.ratio)
-        with own_errors(pool), show_progress(runs) as progress:
+        with own_errors(pool):
             result = train_network(
-                dataset, **said, device=device, stack=stack, root=root, on_epoch=progress,
+                dataset, **said, device=device, stack=stack, root=root, progress=True,
                 checkpoints=_checkpoint_folder(checkpoints),
             )  # fmt: skip
     with one_line_errors("stopped."):

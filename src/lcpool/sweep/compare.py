@@ -17,6 +17,7 @@ from lcpool.sweep.events import in_short
 from lcpool.sweep.folder import work_folder
 from lcpool.sweep.grid import DATASET, Dataset, Grid, Source, make_jobs
 from lcpool.sweep.jobs import Outcome
+from lcpool.sweep.progress import show_sweep
 from lcpool.sweep.run import Sweep
 from lcpool.sweep.store import Store
 from lcpool.train.device import pick_device
@@ -41,6 +42,7 @@ def compare(
     workers: int | None = None,
     device: str | torch.device | None = None,
     root: str | Path | None = None,
+    progress: bool = False,
     **settings: Any,
 ) -> pd.DataFrame:
     """Train every pooling on every dataset, and return a table with a row for each run.
@@ -60,6 +62,7 @@ def compare(
             some must be safe to import (``if __name__ == "__main__":``).
         device: where to train; a GPU if there is one.
         root: where to look for datasets.
+        progress: show on stderr how it goes on: a table in a terminal, lines elsewhere.
 
     Returns:
         The runs, with accuracies in percent; see ``docs/sweep.md`` for the columns.
@@ -79,7 +82,8 @@ def compare(
         opened.add(jobs)
         engine = _engine(place, workers, opened, len(jobs))
         try:
-            outcome = Sweep(jobs, opened, engine, _Silent()).run()
+            with show_sweep(progress) as view:
+                outcome = Sweep(jobs, opened, engine, view).run()
         except EngineError as error:
             raise EngineError(f"{error}. {GUARD}") from None
         _report(outcome)
@@ -124,13 +128,3 @@ def _report(outcome: Outcome) -> None:
         raise RuntimeError(f"nothing could be trained; {job}: {in_short(reason)}\n\n{reason}")
     for job, reason in outcome.failed:
         warnings.warn(f"{job} is missing: {in_short(reason)}", stacklevel=3)
-
-
-class _Silent:
-    """A view that shows nothing."""
-
-    def say(self, message: str) -> None:
-        """Nothing."""
-
-    def show(self, sweep: Sweep) -> None:
-        """Nothing."""

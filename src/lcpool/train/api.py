@@ -22,6 +22,7 @@ from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.device import device_name, pick_device
 from lcpool.train.loop import Trainer, initial_model
 from lcpool.train.memory import stack_size
+from lcpool.train.progress import show_training
 from lcpool.train.protocol import Protocol
 from lcpool.train.result import Model, Result
 from lcpool.train.tensors import take_over
@@ -43,6 +44,7 @@ def train(
     checkpoints: str | Path | None = None,
     root: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
+    progress: bool = False,
     **settings: Any,
 ) -> Result:
     """Train a network on a dataset by the paper's protocol, several runs as one.
@@ -59,6 +61,7 @@ def train(
         checkpoints: a folder to continue from after an interruption; without one, none is kept.
         root: where to look for the dataset.
         on_epoch: called after each epoch with the trainer.
+        progress: show on stderr how it goes on: a table in a terminal, lines elsewhere.
 
     Example:
         >>> result = train("builtin", "topkpool", runs=2, epochs=1, hidden=8, device="cpu")
@@ -71,9 +74,10 @@ def train(
     numbers = range(RUNS.checked(runs))
     graphs = dataset if isinstance(dataset, GraphSet) else load_dataset(dataset, root=root)
     folder = None if checkpoints is None else Path(checkpoints)
-    return train_runs(
-        graphs, architecture, how, numbers, pick_device(device), stack, folder, on_epoch
-    )
+    with show_training(progress, len(numbers), on_epoch) as watch:
+        return train_runs(
+            graphs, architecture, how, numbers, pick_device(device), stack, folder, watch
+        )
 
 
 def train_runs(
