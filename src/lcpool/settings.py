@@ -37,7 +37,8 @@ POOLS = (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
+# Where any number fits, whole numbers do too: float comes first.
+WORDS = {bool: "true or false", float: "a number", int: "a whole number", str: "a text in quotes"}
 
 
 @dataclass(frozen=True)
@@ -123,17 +124,6 @@ class Setting:
                     continue
         return text
 
-    @property
-    def words(self) -> str:
-        """The type in words, or the choices."""
-        if self.choices:
-            return ", ".join(map(str, self.choices))
-        return next(words for kind, words in WORDS.items() if kind in self._wide_kinds())
-
-    def _wide_kinds(self) -> tuple[type, ...]:
-        """The types, without int where any number fits."""
-        return tuple(kind for kind in self.kinds if not (kind is int and float in self.kinds))
-
     def _fits(self, value: Any) -> bool:
         if isinstance(value, bool):  # Python takes it for a number.
             return bool in self.kinds
@@ -141,7 +131,7 @@ class Setting:
         return isinstance(value, tuple(wide.get(kind, kind) for kind in self.kinds))
 
     def _wrong_type(self, value: Any, name: str) -> str:
-        right = next(words for kind, words in WORDS.items() if kind in self._wide_kinds())
+        right = next(words for kind, words in WORDS.items() if kind in self.kinds)
         example = json.dumps(self.default if self.example is None else self.example)
         named = " A class is named by where it is, 'module:Class'."
         return (
@@ -400,7 +390,7 @@ def _with_settings(text: str, others: Iterable[Setting]) -> str:
             continue
         indent = line[: len(line) - len(line.lstrip())]
         for one in others:
-            choices = f" One of {one.words}." if one.choices else ""
+            choices = f" One of {', '.join(map(str, one.choices))}." if one.choices else ""
             lines += textwrap.wrap(
                 f"{one.name}: {one.help}{choices} Default: {one.unset or repr(one.default)}.",
                 width=100, initial_indent=indent, subsequent_indent=f"{indent}    ",

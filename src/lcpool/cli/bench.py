@@ -55,7 +55,7 @@ def bench(
     file: Annotated[Path | None, what(help="A TOML file with one or more grids.")] = None,
     datasets: Annotated[
         list[str] | None,
-        what("--datasets", "-d", help="TU names or paths.", show_default="builtin"),
+        what("--datasets", "--dataset", "-d", help="TU names or paths.", show_default="builtin"),
     ] = None,
     *,
     stack: Annotated[

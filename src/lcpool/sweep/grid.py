@@ -219,9 +219,9 @@ class Grid:
         said = by_name(values, KNOWN)
         _, runs = said.pop("runs", ("runs", RUNS.default))
         written, datasets = said.pop("dataset", ("datasets", DATASET.default))
-        usual = {**{name: (one.default,) for name, one in SETTINGS.items()}, "pool": POOLS}
+        default = {**{name: (one.default,) for name, one in SETTINGS.items()}, "pool": POOLS}
         given = {name: SETTINGS[name].several(value, word) for name, (word, value) in said.items()}
-        return cls(DATASET.several(datasets, written), RUNS.checked(runs), {**usual, **given})
+        return cls(DATASET.several(datasets, written), RUNS.checked(runs), {**default, **given})
 
     @classmethod
     def paper(cls) -> dict[str, Any]:
@@ -320,7 +320,7 @@ def over_each_other(*several: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a grid in layers, the last one wins, whichever of its names a setting has.
 
     >>> over_each_other({"pools": ["lcpool"], "runs": 3}, {"pool": "topkpool"})
-    {'runs': 3, 'pool': 'topkpool'}
+    {'pool': 'topkpool', 'runs': 3}
     """
     found: dict[str, tuple[str, Any]] = {}
     for values in several:
