@@ -3,7 +3,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper audit test lint types unit wheel format clean
+.PHONY: help demo paper audit tables test lint types unit wheel format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -17,6 +17,9 @@ paper: $(READY)  ## write results/paper anew from the runs in it
 
 audit: $(READY)  ## write docs/paper-audit.md anew from results
 	$(BIN)/lcpool audit results --out docs/paper-audit.md
+
+tables: $(READY)  ## write the docs' tables of settings and columns anew
+	$(BIN)/python docs/tables.py
 
 test: lint types unit wheel  ## everything CI runs
 

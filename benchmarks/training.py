@@ -166,12 +166,12 @@ class DensePooling(nn.Module):
 
 def plain_pooling(graphs: GraphSet, a: Architecture) -> nn.Module:
     """PyG's layer, or lcpool's where PyG has none."""
-    clusters = max(pooled_clusters(a.options.ratio, int(graphs.node_counts.double().mean())), 1)
+    clusters = max(pooled_clusters(a.ratio, int(graphs.node_counts.double().mean())), 1)
     if a.pool in DENSE:
         return DensePooling(a.pool, a.hidden, clusters)
     if a.pool in LOCAL:
-        return LOCAL[a.pool](a.hidden, a.options.ratio)
-    return make_pooling(a.pool, a.hidden, clusters, a.options) or nn.Identity()
+        return LOCAL[a.pool](a.hidden, a.ratio)
+    return make_pooling(a.pool, a.hidden, clusters, a) or nn.Identity()
 
 
 def readout(x: Tensor, batch: Tensor, size: int) -> Tensor:
@@ -317,7 +317,7 @@ def makers(graphs: GraphSet, pool: str, args: argparse.Namespace) -> Makers:
 
 def endless(args: argparse.Namespace) -> Protocol:
     """The paper's protocol, but no run ends while it is timed."""
-    return Protocol(max_epochs=10**9, patience=10**9, seed=args.seed)
+    return Protocol(epochs=10**9, patience=10**9, split="shared", seed=args.seed)
 
 
 def plain_name(workers: int) -> str:

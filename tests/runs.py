@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ import pandas as pd
 
 from lcpool.data.published import published
 from lcpool.data.table import paper_datasets
-from lcpool.models import BACKBONES, POOLINGS, Architecture, PoolingOptions
-from lcpool.sweep.results import COLUMNS, Results, key
+from lcpool.models import BACKBONES, POOLINGS, Architecture
+from lcpool.settings import flat
+from lcpool.sweep.columns import NAMES
+from lcpool.sweep.results import Results, key
 from lcpool.train import Protocol
 
 DATASETS, POOLS = tuple(paper_datasets()), tuple(POOLINGS)
@@ -36,21 +38,20 @@ def make_results(
     split="fresh",
     epochs=6,
     seed=0,
-    options: PoolingOptions | None = None,
+    architecture: Architecture | None = None,
     protocol: Protocol | None = None,
 ) -> Results:
     """The paper's figures with noise where it has them, chance elsewhere."""
     random, rows, curves = np.random.default_rng(seed), [], {}
     protocol = replace(protocol or Protocol(), split=split)
-    options, usual = options or PoolingOptions(), Architecture().to_dict()
+    settings = flat(architecture or Architecture(), protocol)
     for dataset in datasets:
         for backbone in backbones:
             for conv in convs:
                 for pool in pools:
                     # As plain values, since an Architecture takes only names that it knows.
                     named = {"backbone": backbone, "conv": conv, "pool": pool}
-                    architecture = {**usual, **named, "options": asdict(options)}
-                    config = {"architecture": architecture, "protocol": asdict(protocol)}
+                    config = {**settings, **named}
                     mean, std = published(dataset, backbone, conv, pool) or (70.0, 3.0)
                     for run in range(runs):
                         row = _row(random, mean, std, epochs, SIZES.get(dataset, 467))
@@ -60,7 +61,7 @@ def make_results(
                         }  # fmt: skip
                         rows.append(row)
                         curves[key(row)] = _curve(random, epochs, mean)
-    return Results(pd.DataFrame(rows, columns=COLUMNS), curves)
+    return Results(pd.DataFrame(rows, columns=NAMES), curves)
 
 
 def _row(random, mean: float, std: float, epochs: int, size: int) -> dict[str, Any]:

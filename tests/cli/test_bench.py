@@ -58,7 +58,7 @@ def test_from_nothing_to_a_table(bench: Callable, dataset: Path):
     assert bench("export", "bench.sqlite", "fresh.csv", "--split", "fresh").exit_code == 0
     table = Results.read("fresh.csv").runs
     assert (len(table), set(table.split)) == (4, {"fresh"})
-    assert json.loads(table.config[0])["architecture"]["hidden"] == 8
+    assert json.loads(table.config[0])["hidden"] == 8
 
 
 def test_a_changed_result_is_noticed_by_a_replay(bench: Callable, dataset: Path):
@@ -106,7 +106,8 @@ def test_what_a_pooling_prints_when_it_is_tried_is_no_result(capfd: pytest.Captu
 
 
 def test_a_time_limit(bench: Callable, dataset: Path):
-    options = ("-d", dataset, *SHORT, "--epochs", 100_000, "--pools", "nopool", "--workers", 1)
+    options = ("-d", dataset, "--epochs", 100_000, "--pools", "nopool", "--workers", 1)
+    options += ("--runs", 2, "--hidden", 8, "--device", "cpu")
     done = bench(*options, "--time-limit", "5s")
     assert done.exit_code == 3, done.stderr
     assert "1 job is missing (time is up); the same command goes on." in done.stderr
@@ -177,6 +178,26 @@ def test_a_dataset_in_the_place_of_a_command_is_told_where_it_goes(bench: Callab
     assert "A dataset goes behind -d: lcpool bench -d COX2" in " ".join(
         done.stderr.replace("│", " ").split()
     )
+
+
+def test_lists_of_any_setting_are_a_product(bench: Callable):
+    """With commas or by repeating; all choices by a word; what a file says of it is replaced."""
+    lists = (
+        "--ratio",
+        "0.25,0.5",
+        "--hidden",
+        8,
+        "--hidden",
+        16,
+        "--self-loops",
+        "--no-self-loops",
+    )
+    done = bench("-p", "lcpool", *lists, "--norm", "all", "--split", "both", "--dry-run")
+    assert "24 jobs, 480 trainings" in done.stdout, done.output
+    Path("grid.toml").write_text("pools = ['lcpool', 'sagpool']\nratio = [0.1, 0.2]\nruns = 2\n")
+    assert "4 jobs, 8 trainings" in bench("--file", "grid.toml", "--dry-run").stdout
+    shown = bench("--file", "grid.toml", "--dry-run", "--pool", "nopool", "--ratio", 0.5).stdout
+    assert "1 job, 2 trainings" in shown
 
 
 def test_a_file_of_grids(bench: Callable):

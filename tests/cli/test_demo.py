@@ -1,11 +1,14 @@
 import functools
+import io
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import lcpool
 from lcpool.cli.app import app
 from lcpool.demo import graph, num_components, ranking, ring_of_cliques
+from lcpool.progress import LiveDisplay
 
 
 @pytest.fixture
@@ -30,12 +33,16 @@ def test_ranks_poolings_and_says_what_that_is_worth():
 
 
 @pytest.mark.usefixtures("short")
-def test_bars_where_there_is_a_terminal(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    done = CliRunner().invoke(app, ["demo"])
-    assert done.exit_code == 0, done.output
-    assert "nopool" in done.stderr
-    assert "lcpool: epoch" not in done.stderr
+def test_a_row_for_each_pooling_where_there_is_a_terminal():
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    live = LiveDisplay(console)
+    progress = ranking.Progress(live)
+    ranking.train_one(ranking.builtin(), "nopool", progress.of("nopool"))
+    live.close()
+    shown = console.file.getvalue()
+    assert "1/1" in shown
+    assert "1 of 2 poolings" in shown
+    assert [row[1] for row in progress.board().rows] == ["1/1", "–"]
 
 
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch):

@@ -1,4 +1,3 @@
-import inspect
 import io
 import itertools
 import json
@@ -16,18 +15,19 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import lcpool.train
 from lcpool.cli.app import app
-from lcpool.cli.progress import LiveProgress
 from lcpool.cli.train import _print_result, _without_nan
-from lcpool.cli.train import train as train_command
 from lcpool.data import builtin, load_dataset
-from lcpool.models import PoolingOptions
+from lcpool.progress import LiveDisplay, SilentDisplay
+from lcpool.settings import RUNS, SETTINGS
 from lcpool.train import Model, Protocol, Result, train
+from lcpool.train.progress import TrainingProgress
 
-SMALL = ("--pool", "topkpool", "--hidden", "8", "--runs", "2", "--device", "cpu")
+SMALL = ("builtin", "--pool", "topkpool", "--hidden", "8", "--runs", "2", "--device", "cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +71,8 @@ def test_runs_in_several_stacks(lcpool_train: Callable):
 
 def test_a_ratio_is_what_was_written(lcpool_train: Callable):
     done = lcpool_train(*SMALL, "--epochs", 1, "--ratio", "2", "--json")
-    assert json.loads(done.stdout)["architecture"]["options"]["ratio"] == 2
-    assert "write a share as 0.5" in lcpool_train(*SMALL, "--ratio", "half").stderr
+    assert json.loads(done.stdout)["settings"]["ratio"] == 2
+    assert "'ratio' must be a number, not 'half'" in lcpool_train(*SMALL, "--ratio", "half").stderr
 
 
 def test_a_pooling_that_is_called_otherwise_is_refused_in_one_line(lcpool_train: Callable):
@@ -148,14 +148,50 @@ def test_an_error_inside_ones_own_pooling_names_its_line(
     assert "is called as" not in done.stderr or name == "Returns"
 
 
-def test_options_default_to_those_of_the_function():
-    command, function = inspect.signature(train_command), inspect.signature(train)
-    for name, parameter in function.parameters.items():
-        if name not in ("dataset", "on_epoch"):
-            default = command.parameters[name].default
-            # The ratio is read as it is written: 1 is a number of nodes, 1.0 a share.
-            assert (float(default) if name == "ratio" else default) == parameter.default, name
-    assert set(command.parameters) - set(function.parameters) == {"save", "as_json"}
+def test_without_a_dataset_the_usage_is_shown(lcpool_train: Callable):
+    done = lcpool_train()
+    assert done.exit_code == 2
+    assert all(f"--{name.replace('_', '-')}" in done.output for name in SETTINGS)
+
+
+def test_every_setting_arrives(lcpool_train: Callable, monkeypatch: pytest.MonkeyPatch):
+    """By its option, as the type it is declared with; what was not said is left to its default."""
+    seen = {}
+
+    def note(dataset: str, **arguments: object) -> None:
+        seen.update(arguments, dataset=dataset)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(lcpool.train, "train", note)
+    lcpool_train("builtin", *itertools.chain(*OTHER.values()))
+    assert {name: seen[name] for name in OTHER} == OTHER_VALUES
+    assert OTHER.keys() == {*SETTINGS, "runs"}
+    seen.clear()
+    lcpool_train("builtin")
+    assert not seen.keys() & SETTINGS.keys()
+
+
+OTHER_VALUES = {
+    "backbone": "plain", "conv": "graphconv", "pool": "sagpool", "hidden": 8, "norm": "layer",
+    "poolings": 2, "ratio": 3, "score_channels": 5, "self_loops": False, "rescale": True,
+    "hops": 2, "runs": 4, "lr": 0.1, "batch_size": 9, "epochs": 7, "patience": 6,
+    "split": "shared", "seed": 11,
+}  # fmt: skip
+OTHER = {
+    name: (f"--{'no-' if value is False else ''}{name.replace('_', '-')}",)
+    + (() if isinstance(value, bool) else (str(value),))
+    for name, value in OTHER_VALUES.items()
+}
+
+
+def test_train_and_bench_have_the_same_settings():
+    train_options, bench_options = (
+        {p.name: p for p in get_command(app).commands[name].params} for name in ("train", "bench")
+    )
+    for name, one in {**SETTINGS, "runs": RUNS}.items():
+        mine, theirs = train_options[name], bench_options[name]
+        assert set(mine.opts) <= set(theirs.opts)
+        assert mine.help == theirs.help == one.help
 
 
 @pytest.mark.parametrize(
@@ -176,11 +212,15 @@ def test_options_default_to_those_of_the_function():
         (["--device", "cuda:99"], "device 'cuda:99': torch sees"),
         (["--save", "."], "is a folder"),
         (["--checkpoints", __file__], "is not a folder"),
+        (["--hidden", "wide"], "'hidden' must be a whole number, not 'wide'"),
+        (["--norm", "instance"], "unknown norm 'instance': choose one of batch, layer, none."),
+        (["--hops", "4"], "'hops' must be 1, 2 or 3, not 4."),
         (["nowhere/at/all"], "neither the name of a dataset nor a path"),
     ],
 )
 def test_an_error_is_one_line(lcpool_train: Callable, arguments: list[str], message: str):
-    done = lcpool_train(*arguments)
+    named = [] if "nowhere" in arguments[0] else ["builtin"]
+    done = lcpool_train(*named, *arguments)
     assert done.exit_code == 2
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -207,7 +247,7 @@ def test_memory_that_does_not_suffice(lcpool_train: Callable, monkeypatch: pytes
         raise torch.OutOfMemoryError("CUDA out of memory.\nA page of advice.")
 
     monkeypatch.setattr(lcpool.train, "train", fail)
-    done = lcpool_train()
+    done = lcpool_train("builtin")
     assert done.exit_code == 2
     assert "--stack" in done.stderr
 
@@ -217,7 +257,7 @@ def test_other_errors_are_not_hidden(lcpool_train: Callable, monkeypatch: pytest
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(lcpool.train, "train", fail)
-    assert isinstance(lcpool_train().exception, RuntimeError)
+    assert isinstance(lcpool_train("builtin").exception, RuntimeError)
 
 
 def test_without_a_place_for_checkpoints_it_trains_and_says_so(
@@ -287,7 +327,8 @@ def test_what_was_finished_before_is_kept_and_what_is_damaged_starts_over(
 
 def test_live_table_and_time_left():
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    progress, left = LiveProgress(3, console), []
+    live = LiveDisplay(console, keep=True)
+    progress, left = TrainingProgress(live, 3), []
 
     def on_epoch(trainer: lcpool.train.Trainer) -> None:
         progress(trainer)
@@ -295,19 +336,18 @@ def test_live_table_and_time_left():
 
     graphs = builtin(num_graphs=40)
     train(graphs, "nopool", runs=3, stack=2, epochs=4, patience=9, hidden=4, on_epoch=on_epoch)
-    progress.live.stop()
+    live.close()
     # Two stacks, one after another, and too little patience to end before the last epoch.
     assert [most for _, most in left] == [7, 6, 5, 4, 3, 2, 1, 0]
     assert left[3] == (4, 4)
     assert all(fewest <= most for fewest, most in left)
-    console.print(progress)
     text = console.file.getvalue()
     assert "training" in text
     assert text.count("ended") >= 3
 
 
 def test_patience_bounds_the_time_left():
-    progress, left = LiveProgress(1, Console(file=io.StringIO())), []
+    progress, left = TrainingProgress(SilentDisplay(), 1), []
 
     def on_epoch(trainer: lcpool.train.Trainer) -> None:
         progress(trainer)
@@ -315,7 +355,6 @@ def test_patience_bounds_the_time_left():
 
     graphs = builtin(num_graphs=40)
     train(graphs, "nopool", runs=1, epochs=30, patience=2, hidden=4, lr=0.1, on_epoch=on_epoch)
-    progress.live.stop()
     assert left[-1] == 0
     assert all(now >= before - 1 for before, now in itertools.pairwise(left))
 
@@ -337,16 +376,33 @@ def test_what_keeps_the_papers_figure_out_is_said(
     result: Result, capsys: pytest.CaptureFixture[str]
 ):
     unlike = replace(
-        result, dataset="PROTEINS", protocol=Protocol(max_epochs=3, seed=7),
-        architecture=replace(result.architecture, options=PoolingOptions(self_loops=False)),
+        result, dataset="PROTEINS", protocol=Protocol(epochs=3, seed=7),
+        architecture=replace(result.architecture, self_loops=False),
     )  # fmt: skip
     _print_result(unlike)
     shown = capsys.readouterr().out
-    assert "75.00" not in shown
+    assert "75.00 ± 2.00" not in shown
     assert shown.splitlines()[-1] == (
         "the paper's figure is left out: hidden 4, not 128; self_loops False, not True; "
         "epochs 3, not 500"
     )
+
+
+def test_runs_that_predict_one_class_are_named(result: Result, capsys: pytest.CaptureFixture[str]):
+    _print_result(result)
+    shown = capsys.readouterr().out
+    assert f"; {result.runs[0].num_test} test graphs\n" in shown
+    assert "one class" not in shown
+    for run in result.runs:
+        run.largest_class, run.constant = 0.95, {"accuracy": True, "loss": run.number == 1}
+    _print_result(result)
+    *_, by_accuracy, by_loss = capsys.readouterr().out.splitlines()
+    assert "runs 0, 1 predict one class" in by_accuracy
+    assert "accuracy" in by_accuracy
+    assert "run 1 predicts one class" in by_loss
+    assert "95.0 %" in by_loss
+    found = result.to_dict()["runs"][1]
+    assert (found["largest_class"], found["constant"]) == (95.0, {"accuracy": True, "loss": True})
 
 
 def test_a_run_that_diverged(result: Result, capsys: pytest.CaptureFixture[str]):

@@ -8,11 +8,12 @@ from torch_geometric.nn import TopKPooling
 
 from lcpool import Assignment, LCPooling, Pooled, Pooling, PoolingError
 from lcpool.data import builtin
-from lcpool.models import Architecture, Backbone, PoolingOptions, make_pooling
+from lcpool.models import Architecture, Backbone, make_pooling
 from lcpool.ops.edges import Edges
 from lcpool.ops.graph import Graph
 from lcpool.ops.sizes import Sizes
 from lcpool.pool.foreign import as_pooling
+from lcpool.settings import NetworkSettings
 from lcpool.train.loop import run_losses
 
 GRAPHS = builtin(num_graphs=8)
@@ -248,12 +249,12 @@ def test_clusters_in_any_order_come_out_sorted_by_graph():
     ("name", "clusters"), [("lcpool:DiffPooling", 5), ("lcpool:MinCutPooling", 5)]
 )
 def test_num_clusters_is_given_where_it_is_taken(name, clusters):
-    assert make_pooling(name, 8, clusters, PoolingOptions()).num_clusters == clusters
+    assert make_pooling(name, 8, clusters, NetworkSettings()).num_clusters == clusters
 
 
 def test_ratio_is_given_where_it_is_taken():
-    assert make_pooling("lcpool:LCPooling", 8, 5, PoolingOptions(ratio=0.25)).ratio == 0.25
-    foreign = make_pooling("torch_geometric.nn:SAGPooling", 8, 5, PoolingOptions(ratio=0.25))
+    assert make_pooling("lcpool:LCPooling", 8, 5, NetworkSettings(ratio=0.25)).ratio == 0.25
+    foreign = make_pooling("torch_geometric.nn:SAGPooling", 8, 5, NetworkSettings(ratio=0.25))
     assert foreign.layer.ratio == 0.25
 
 

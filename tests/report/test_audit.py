@@ -11,7 +11,7 @@ from runs import make_results
 from typer.testing import CliRunner
 
 from lcpool.cli.app import app
-from lcpool.models import POOLINGS, PoolingOptions
+from lcpool.models import POOLINGS, Architecture
 from lcpool.report import chapters, choosing, theory
 from lcpool.report.ablation import Ablation
 from lcpool.report.audit import Audit
@@ -52,7 +52,7 @@ def structure() -> pd.DataFrame:
 def alone(**options) -> Results:
     """LCPool in one network, with some options."""
     network = {"backbones": ("plain",), "convs": ("gcn",), "pools": ("lcpool",)}
-    return make_results(datasets=DATASETS, **network, runs=10, options=PoolingOptions(**options))
+    return make_results(datasets=DATASETS, **network, runs=10, architecture=Architecture(**options))
 
 
 def ablation(shift: float, default: Results) -> Results:

@@ -7,7 +7,7 @@ from runs import make_results
 
 from lcpool.data.published import published
 from lcpool.data.table import paper_datasets
-from lcpool.models import POOLINGS, PoolingOptions
+from lcpool.models import POOLINGS, Architecture
 from lcpool.report.agreement import agreement
 from lcpool.report.cells import gather, select
 from lcpool.sweep.results import Results
@@ -58,7 +58,7 @@ def test_mean_and_spread_of_a_cell():
 
 def test_options_that_differ_tell_cells_apart():
     usual = make_results(datasets=("DD",), pools=("lcpool",))
-    other = make_results(datasets=("DD",), pools=("lcpool",), options=PoolingOptions(ratio=0.25))
+    other = make_results(datasets=("DD",), pools=("lcpool",), architecture=Architecture(ratio=0.25))
     cells = gather(select(both(usual, other)))
     assert list(cells["pool"].unique()) == ["lcpool", "lcpool (ratio=0.25)"]
     assert cells.groupby("pool")["runs"].max().tolist() == [3, 3]
@@ -66,7 +66,7 @@ def test_options_that_differ_tell_cells_apart():
 
 
 def test_options_that_all_runs_share_are_not_in_the_name_but_forbid_the_papers_figure():
-    cells = gather(select(make_results(protocol=Protocol(max_epochs=5))))
+    cells = gather(select(make_results(protocol=Protocol(epochs=5))))
     assert set(cells["pool"]) == set(POOLINGS)
     assert not cells["as_paper"].any()
     assert cells["paper_mean"].isna().all()
@@ -95,7 +95,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="run 0 of DD hierarchical gcn nopool is there more"):
         select(both(results, results))
     results.runs.loc[0, "config"] = "{}"
-    with pytest.raises(ValueError, match="must hold a run's architecture and protocol as JSON"):
+    with pytest.raises(ValueError, match="not the settings of a run as JSON"):
         select(results)
 
 

@@ -6,7 +6,7 @@ import pytest
 from runs import DATASETS, POOLS, make_results
 
 from lcpool.data.published import published
-from lcpool.models import BACKBONES, PoolingOptions
+from lcpool.models import BACKBONES, Architecture
 from lcpool.report import Report, comparison
 from lcpool.report.claims import MARGIN
 from lcpool.report.comparison import Comparison
@@ -172,7 +172,7 @@ def test_one_group_decides_nothing_about_cells():
 
 @pytest.mark.parametrize(
     "options",
-    [{"runs": 4}, {"datasets": ("MINE",)}, {"protocol": Protocol(max_epochs=3)}],
+    [{"runs": 4}, {"datasets": ("MINE",)}, {"protocol": Protocol(epochs=3)}],
     ids=["few runs", "own data", "another protocol"],
 )
 def test_there_is_no_verdict_on_what_the_paper_does_not_speak_of(options: dict):
@@ -183,7 +183,7 @@ def test_a_setting_is_no_rival():
     """Three more settings of TopK, all of them better than LCPool."""
     usual = make_results(runs=5)
     others = [
-        make_results(runs=5, pools=("topkpool",), options=PoolingOptions(ratio=r))
+        make_results(runs=5, pools=("topkpool",), architecture=Architecture(ratio=r))
         for r in (0.1, 0.2, 0.3)
     ]
     for other in others:

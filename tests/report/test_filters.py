@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from runs import make_results
 
-from lcpool.models import PoolingOptions
+from lcpool.models import Architecture
 from lcpool.report import Report, Reproduction
 from lcpool.report.filters import choose
 from lcpool.report.findings import findings, provenance
@@ -66,14 +66,14 @@ def test_names_in_any_case():
 
 
 def test_a_pooling_with_all_of_its_settings_or_with_one():
-    others = [make_results(**MINE, options=PoolingOptions(ratio, self_loops=False))
+    others = [make_results(**MINE, architecture=Architecture(ratio=ratio, self_loops=False))
               for ratio in (0.25, 0.75)]  # fmt: skip
     results = joined(make_results(**MINE), *others)
 
     def ratios(pools) -> list[float]:
         runs = choose(results, pools=pools).results.runs
         assert set(runs["pool"]) <= {"lcpool", "a"}
-        return sorted({json.loads(c)["architecture"]["options"]["ratio"] for c in runs["config"]})
+        return sorted({json.loads(c)["ratio"] for c in runs["config"]})
 
     assert ratios("lcpool") == [0.5]
     shown = list(dict.fromkeys(Report.of(results).cells["pool"]))[:3]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from runs import HOSTILE, make_results
 
-from lcpool.models import PoolingOptions
+from lcpool.models import Architecture
 from lcpool.report import Report
 from lcpool.report.diagram import diagrams
 from lcpool.report.findings import findings
@@ -143,7 +143,7 @@ def idle_setting() -> Results:
     options = {**SMALL, "pools": ("nopool", "topkpool"), "runs": 6}
     usual, other = (
         make_results(**options),
-        make_results(**options, options=PoolingOptions(self_loops=False)),
+        make_results(**options, architecture=Architecture(self_loops=False)),
     )
     return Results(pd.concat([usual.runs, other.runs], ignore_index=True))
 
@@ -218,7 +218,7 @@ def test_what_six_datasets_could_show_is_computed():
 def test_cells_trained_otherwise_are_not_compared_and_counted():
     from lcpool.train import Protocol
 
-    text = words(Report.of(make_results(datasets=("DD",), protocol=Protocol(max_epochs=3))))
+    text = words(Report.of(make_results(datasets=("DD",), protocol=Protocol(epochs=3))))
     assert "figures and claims are left out: no cell was trained as there (epochs=3)." in text
     assert "Against the paper" not in text
 
@@ -288,7 +288,7 @@ def test_marks_lie_within_their_picture():
 def test_labels_keep_what_tells_them_apart():
     usual = make_results(**SMALL, pools=("topkpool",))
     others = [
-        make_results(**SMALL, pools=("topkpool",), options=PoolingOptions(ratio=r))
+        make_results(**SMALL, pools=("topkpool",), architecture=Architecture(ratio=r))
         for r in (0.25, 0.75)
     ]
     runs = pd.concat([usual.runs, *(other.runs for other in others)], ignore_index=True)

@@ -82,7 +82,7 @@ def test_the_earlier_training_is_as_written():
 def test_other_norms_are_as_written():
     folder = FOLDER.parent / "readings"
     runs = Results.read(folder / "runs.csv").runs
-    norms = runs["config"].map(lambda config: json.loads(config)["architecture"]["norm"])
+    norms = runs["config"].map(lambda config: json.loads(config)["norm"])
     cells = runs.groupby([norms, "split", "dataset"])["test_accuracy"].agg(["mean", "std", "size"])
     assert cells["size"].tolist() == [10] * 8
     figures = [f"{cell['mean']:.2f} ± {cell['std']:.2f}" for _, cell in cells.iterrows()]

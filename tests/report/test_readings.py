@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from runs import make_results
 
-from lcpool.models import PoolingOptions
+from lcpool.models import Architecture
 from lcpool.report import Report
 from lcpool.report.choosing import leads
 from lcpool.report.readings import Readings
@@ -17,7 +17,7 @@ POOLS = ("nopool", "diffpool", "lcpool")
 def other(dataset: str, pool: str, lead: float, report: Report) -> Results:
     """Runs of one cell with another setting, some points above the default's."""
     network = {"backbones": ("plain",), "convs": ("gcn",), "pools": (pool,)}
-    made = make_results((dataset,), **network, runs=5, options=PoolingOptions(ratio=0.8))
+    made = make_results((dataset,), **network, runs=5, architecture=Architecture(ratio=0.8))
     usual = report.runs.query("dataset == @dataset and backbone == 'plain' and pool == @pool")
     made.runs["test_accuracy"] = usual["accuracy"].to_numpy() + lead
     return made

@@ -10,7 +10,7 @@ import pytest
 from runs import make_results
 
 from lcpool.data.published import published_ranks
-from lcpool.models import PoolingOptions
+from lcpool.models import Architecture
 from lcpool.report import Report
 from lcpool.report.diagram import diagrams
 from lcpool.report.rankings import ALL, misprints, rankings, recomputed_ranks
@@ -86,7 +86,7 @@ def test_on_own_data_the_variant_is_a_pooling_like_others():
 
 
 def test_other_settings_of_the_variant_are_aside_too():
-    usual, other = make_results(), make_results(options=PoolingOptions(ratio=0.25))
+    usual, other = make_results(), make_results(architecture=Architecture(ratio=0.25))
     report = Report.of(Results(pd.concat([usual.runs, other.runs], ignore_index=True)))
     assert report.aside == {"lcpool*", "lcpool* (ratio=0.25)"}
     assert not report.aside & set(report.ranked.pools)
@@ -144,7 +144,7 @@ def test_the_papers_ranks_are_not_all_those_of_its_accuracies(report: Report):
 
 def test_settings_are_ranked_beside_the_papers_ranking():
     usual = make_results(runs=5)
-    other = make_results(runs=5, pools=("topkpool",), options=PoolingOptions(ratio=0.25))
+    other = make_results(runs=5, pools=("topkpool",), architecture=Architecture(ratio=0.25))
     report = Report.of(Results(pd.concat([usual.runs, other.runs], ignore_index=True)))
     assert [len(ranking.pools) for ranking in rankings(report)] == [7, 8]
 
@@ -162,7 +162,7 @@ def test_csv_reads_back(report: Report):
 
 
 def test_csv_says_what_was_set_otherwise():
-    report = Report.of(make_results(datasets=("DD",), options=PoolingOptions(ratio=0.25)))
+    report = Report.of(make_results(datasets=("DD",), architecture=Architecture(ratio=0.25)))
     assert set(pd.read_csv(io.StringIO(csv(report)))["settings"]) == {"ratio=0.25"}
 
 

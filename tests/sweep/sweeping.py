@@ -7,10 +7,11 @@ from pathlib import Path
 import torch
 
 from lcpool.data import builtin
+from lcpool.sweep.columns import FIGURES
 from lcpool.sweep.engine import InlineEngine
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
 from lcpool.sweep.run import Sweep
-from lcpool.sweep.store import FIGURES, Store, StoreError
+from lcpool.sweep.store import Store, StoreError
 from lcpool.sweep.worker import process_context
 from lcpool.train import checkpoint
 

@@ -2,8 +2,8 @@ import pytest
 from sweep.sweeping import GRAPHS
 
 import lcpool
+from lcpool.sweep.columns import NAMES
 from lcpool.sweep.engine import EngineError
-from lcpool.sweep.results import COLUMNS
 from lcpool.sweep.run import Sweep
 
 SMALL = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu"}
@@ -11,7 +11,7 @@ SMALL = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu"}
 
 def test_a_table_of_runs():
     table = lcpool.compare(GRAPHS, ["nopool", "topkpool"], splits=["shared", "fresh"], **SMALL)
-    assert tuple(table.columns) == COLUMNS
+    assert tuple(table.columns) == NAMES
     assert table.groupby(["pool", "split"]).size().to_dict() == {
         ("nopool", "fresh"): 2, ("nopool", "shared"): 2,
         ("topkpool", "fresh"): 2, ("topkpool", "shared"): 2,
@@ -36,7 +36,7 @@ def test_what_fails_is_missing_with_a_warning():
 
 
 def test_an_unknown_setting():
-    with pytest.raises(ValueError, match="unknown setting 'epoch' of a grid: did you mean epochs"):
+    with pytest.raises(ValueError, match="unknown setting 'epoch': did you mean epochs"):
         lcpool.compare(GRAPHS, "nopool", epoch=3)
 
 

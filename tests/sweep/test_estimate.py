@@ -6,7 +6,7 @@ from sweep.sweeping import small_jobs
 
 from lcpool.sweep.blame import TRIES, Blame
 from lcpool.sweep.estimate import Estimate, _fit, time_left
-from lcpool.sweep.store import CIRCUMSTANCES, FIGURES, Store
+from lcpool.sweep.store import RUN, Store
 
 
 def jobs_and_estimate(**settings):
@@ -74,7 +74,7 @@ def test_runs_of_both_splits_share_the_cost_of_their_steps(tmp_path, cuda):
         estimate = Estimate(store, cuda)
         took = 3 * estimate.seconds(jobs[0].wanted)
         mates = json.dumps([[cell.id, number] for cell, number in jobs[0].wanted])
-        blank = dict.fromkeys((*FIGURES, *CIRCUMSTANCES), 0)
+        blank = dict.fromkeys(RUN, 0)
         blank |= {"mates": mates, "device": device, "seconds": took / 20, "curves": b""}
         blank |= dict.fromkeys(("lcpool", "torch", "pyg", "python", "commit"), "")
         store.save([{**blank, "cell": cell.id, "run": n} for cell, n in jobs[0].wanted])

@@ -8,6 +8,7 @@ from sweep.sweeping import GRAPHS, small_jobs, write_tu
 
 from lcpool.data import DataWarning, builtin
 from lcpool.data.notices import say_once
+from lcpool.settings import SETTINGS
 from lcpool.sweep.grid import Dataset, Grid, make_jobs, read_config, read_grids
 
 
@@ -76,7 +77,7 @@ def test_a_configuration_reads_back():
     (job,) = small_jobs(["lcpool-star"], ratio=0.25, seeds=3)
     cell = job.cells[0]
     assert read_config(cell.config) == (cell.architecture, cell.protocol)
-    assert list(json.loads(cell.config)) == ["architecture", "protocol"]
+    assert list(json.loads(cell.config)) == sorted(SETTINGS)
 
 
 def test_cells_that_several_grids_name_are_trained_once():
@@ -105,16 +106,19 @@ def test_a_file_of_grids(tmp_path):
         "[[grid]]\nratio = 0.25\n[[grid]]\nratio = 0.75\nsplits = ['shared', 'fresh']\n"
     )
     first, second = read_grids(path, {"runs": 5})
-    assert (first.ratio, first.runs, first.splits) == (0.25, 5, ("fresh",))
-    assert (second.ratio, second.pools, second.splits) == (0.75, ("lcpool",), ("shared", "fresh"))
+    assert (first.runs, second.runs) == (5, 5)
+    assert [first.settings[name] for name in ("ratio", "split")] == [(0.25,), ("fresh",)]
+    assert [second.settings[name] for name in ("ratio", "pool", "split")] == [
+        (0.75,), ("lcpool",), ("shared", "fresh"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("pols = ['lcpool']", "unknown setting 'pols' of a grid: did you mean pools"),
+        ("pols = ['lcpool']", "unknown setting 'pols': did you mean pools"),
         ("runs = 0", "'runs' must be at least 1"),
-        ("pools = []", "'pools' of a grid is empty"),
+        ("pools = []", "'pools' is an empty list"),
         ("grid = 3", r"write grids as \[\[grid\]\]"),
         ("runs = ", "is no TOML file"),
         ("epochs = 0", "'epochs' must be at least 1"),
@@ -129,10 +133,15 @@ def test_a_file_of_grids(tmp_path):
         ("norm = 3", "'norm' must be a text in quotes, not 3: write norm = \"batch\""),
         ('self_loops = "no"', "'self_loops' must be true or false, not 'no': .* = true, for"),
         ("self_loops = 0", "'self_loops' must be true or false, not 0"),
-        ("datasets = 3", "'datasets' must be a text in quotes or a list of such, not 3"),
-        ("pools = [3]", r'not 3: write pools = \["nopool", "topkpool"\], for example'),
+        (
+            "datasets = 3",
+            "'datasets' must be a text in quotes, not 3: write datasets = \"PROTEINS\"",
+        ),
+        ("pools = [3]", 'not 3: write pools = "lcpool", for example'),
         ("pools = [['lcpool']]", r"not \['lcpool'\]: write pools = "),
-        ("seeds = ['a']", r"'seeds' must be a whole number or a list of such.* seeds = \[0\]"),
+        ("pool = 'lcpool'\npools = 'lcpool'", "'pool' and 'pools' are one setting"),
+        ("hops = [2, 4]", "'hops' must be 1, 2 or 3, not 4"),
+        ("seeds = ['a']", "'seeds' must be a whole number, not 'a': write seeds = 0"),
     ],
 )
 def test_what_is_wrong_in_a_file(tmp_path, text, message):
@@ -144,8 +153,10 @@ def test_what_is_wrong_in_a_file(tmp_path, text, message):
 
 def test_numbers_of_all_kinds_are_numbers():
     grid = Grid.of(runs=np.int64(3), ratio=1, lr=np.float64(0.5), seeds=[np.int64(1)])
-    assert (grid.runs, grid.ratio, grid.lr, grid.seeds) == (3, 1, 0.5, (1,))
-    assert Grid.of(score_channels=None).score_channels is None
+    assert grid.runs == 3
+    assert [grid.settings[name] for name in ("ratio", "lr", "seed")] == [(1,), (0.5,), (1,)]
+    assert [type(grid.settings[name][0]) for name in ("ratio", "lr", "seed")] == [int, float, int]
+    assert Grid.of(score_channels=[None, 8]).settings["score_channels"] == (None, 8)
 
 
 def test_jobs_say_what_tells_them_apart():
@@ -158,3 +169,32 @@ def test_jobs_say_what_tells_them_apart():
         "builtin hierarchical gcn lcpool fresh",
         "builtin hierarchical gcn lcpool (seed=1) fresh",
     ]
+
+
+def test_a_list_of_any_setting_is_a_product(monkeypatch):
+    monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, 100, 1000, ""))
+    several = {
+        name: one.choices[:2] if len(one.choices) > 1 else values
+        for name, one in SETTINGS.items()
+        if (values := MORE.get(name, ())) or one.choices
+    }
+    assert several.keys() == SETTINGS.keys()
+    for name, values in several.items():
+        grid = Grid.of(**{"pool": "lcpool", name: list(values)})
+        cells = [cell for job in make_jobs([grid]) for cell in job.cells]
+        assert len({cell.id for cell in cells}) == 2, name
+        found = [{**vars(cell.architecture), **vars(cell.protocol)}[name] for cell in cells]
+        assert found == list(values), name
+
+
+MORE = {
+    "pool": ("lcpool", "topkpool"), "hidden": (8, 16), "poolings": (1, 2), "ratio": (1, 1.0),
+    "score_channels": (None, 4), "self_loops": (True, False), "rescale": (False, True),
+    "lr": (0.1, 0.2), "batch_size": (8, 16), "epochs": (3, 4), "patience": (5, 6), "seed": (0, 1),
+}  # fmt: skip
+
+
+def test_a_plural_is_the_same_setting():
+    for name, one in SETTINGS.items():
+        if one.plural:
+            assert Grid.of(**{one.plural: one.default}) == Grid.of(**{name: [one.default]})

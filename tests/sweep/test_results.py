@@ -4,10 +4,13 @@ import pytest
 import torch
 from sweep.sweeping import CPU, figures, small_jobs, sweep
 
+from lcpool.sweep import work
+from lcpool.sweep.columns import COLUMNS, EXPORTED, FIGURES, NAMES
 from lcpool.sweep.merge import merge
 from lcpool.sweep.replay import computing_with, find, replay
-from lcpool.sweep.results import COLUMNS, Results, key
+from lcpool.sweep.results import Results, key
 from lcpool.sweep.store import Store, StoreError
+from lcpool.train import RULES, Run
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,7 @@ def part(tmp_path):
 
 def test_a_row_for_each_run(path):
     results = Results.read(path)
-    assert tuple(results.runs.columns) == COLUMNS
+    assert tuple(results.runs.columns) == NAMES
     assert len(results.runs) == 8
     assert set(results.runs.pool) == {"nopool", "lcpool*"}
     assert results.runs.test_accuracy.between(0, 100).all()
@@ -62,6 +65,51 @@ def test_what_is_exported_first(path, tmp_path):
     first = "dataset,backbone,conv,pool,run,test_accuracy,test_accuracy_by_loss,epochs,seconds,"
     assert header.startswith(first)
     assert header.endswith(",lcpool,torch,pyg,python,device,commit")
+
+
+def test_the_store_has_the_declared_columns(path):
+    with Store(path, readonly=True) as store:
+        found = {
+            row["name"]: (row["type"], not row["notnull"])
+            for table in ("cells", "runs")
+            for row in store.rows(f"PRAGMA table_info({table})")
+        }
+    declared = {column.name: (column.sql, column.null) for column in COLUMNS}
+    assert declared.items() <= found.items()
+    assert found.keys() - declared.keys() == {"id", "cell"}
+
+
+def test_columns_that_came_later_may_be_absent(path, tmp_path):
+    table = Results.read(path).write(tmp_path)
+    later = [column.name for column in EXPORTED if column.absent]
+    assert later == ["largest_class", "constant", "constant_by_loss"]
+    pd.read_csv(table, dtype=str).drop(columns=later).to_csv(table, index=False)
+    runs = Results.read(table).runs
+    assert tuple(runs.columns) == NAMES
+    assert runs[later].isna().all(axis=None)
+    pd.read_csv(table, dtype=str).drop(columns="epochs").to_csv(table, index=False)
+    with pytest.raises(ValueError, match="it lacks epochs"):
+        Results.read(table)
+
+
+def test_constant_predictors_are_figures(tmp_path):
+    """A run that is known to predict one class only, through the store and a CSV file."""
+    run = Run(0, test=dict.fromkeys(RULES, (0.75, 0.5)), largest_class=0.75, num_test=4)
+    for rule, choice in run.choices.items():
+        choice.offer(1, 0.5, 0.5)
+        run.constant[rule] = rule == "loss"
+    run.curves.append((1.0, 1.0, 0.5))
+    found = work.figures(run)
+    names = ("largest_class", "constant", "constant_by_loss")
+    assert [found[name] for name in names] == [75.0, 0, 1]
+    assert set(names) < set(FIGURES)
+    path, jobs = tmp_path / "a.sqlite", small_jobs(["nopool"], epochs=1)
+    sweep(path, jobs)
+    with Store(path) as store, store.transaction() as connection:
+        connection.execute("UPDATE runs SET largest_class = 75.0, constant = 1 WHERE run = 0")
+    table = Results.read(Results.read(path).write(tmp_path)).runs
+    assert table["constant"].tolist()[0] == 1.0
+    assert table["largest_class"].tolist()[0] == 75.0
 
 
 def test_a_curve_that_diverged_is_exported(path, tmp_path):

@@ -9,18 +9,19 @@ import pytest
 from rich.console import Console
 from sweep.sweeping import GRAPHS, Silent, figures, small_jobs, sweep
 
+from lcpool import progress
 from lcpool.data import builtin
 from lcpool.models import CONVS
-from lcpool.sweep import view
+from lcpool.progress import LineDisplay, clock, drawing
 from lcpool.sweep.claims import Owner
 from lcpool.sweep.events import Begun, Progress
 from lcpool.sweep.folder import work_folder
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
 from lcpool.sweep.jobs import FIRST_SILENCE, LEAST_SILENCE, AtWork
 from lcpool.sweep.order import mixed
+from lcpool.sweep.progress import SweepProgress, board
 from lcpool.sweep.results import Results
 from lcpool.sweep.store import Store
-from lcpool.sweep.view import LineView, board, clock
 from lcpool.train import Trainer
 
 
@@ -96,7 +97,7 @@ class Shown(Silent):
     def __init__(self):
         super().__init__()
         self.lines, self.boards = io.StringIO(), []
-        self.line = LineView(Console(file=self.lines, width=200))
+        self.line = SweepProgress(LineDisplay(Console(file=self.lines, width=200)))
 
     def say(self, message):
         self.line.say(message)
@@ -104,12 +105,12 @@ class Shown(Silent):
     def show(self, sweep):
         self.line.show(sweep)
         drawn = io.StringIO()
-        Console(file=drawn, width=200).print(board(sweep))
+        Console(file=drawn, width=200).print(drawing(board(sweep)))
         self.boards.append(drawn.getvalue())
 
 
 def test_what_is_shown(tmp_path, monkeypatch):
-    monkeypatch.setattr(view, "PAUSE", 0.0)
+    monkeypatch.setattr(progress, "PAUSE", 0.0)
     shown = Shown()
     jobs = small_jobs(["nopool", "topkpool", "sweep.poolings:Raises"])
     sweep(tmp_path / "a.sqlite", jobs, view=shown)

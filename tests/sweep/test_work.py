@@ -22,6 +22,7 @@ from lcpool.sweep.events import (
 from lcpool.sweep.store import unpack
 from lcpool.sweep.work import attempt
 from lcpool.train import Trainer, checkpoint, train
+from lcpool.train.device import is_fault
 
 
 def events(job, stop=lambda: False, **options):
@@ -189,7 +190,7 @@ def test_the_commit_of_a_repository_around_an_installation_is_not_ours(monkeypat
     ],
 )
 def test_what_is_a_fault_of_the_gpu(error, fault):
-    assert work.is_fault(error) == fault
+    assert is_fault(error) == fault
 
 
 def test_the_error_of_a_traceback_in_short():

@@ -14,9 +14,10 @@ import torch
 from torch_geometric.data import Data
 
 from lcpool.data import builtin
-from lcpool.models import Architecture, PoolingOptions
+from lcpool.models import Architecture
 from lcpool.train import Model, Protocol, Trainer, checkpoint, train, train_runs
-from lcpool.train.api import pick_device, stack_size
+from lcpool.train.device import pick_device
+from lcpool.train.memory import stack_size
 
 GRAPHS = builtin(num_graphs=40)
 QUICK = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu"}
@@ -119,15 +120,12 @@ def test_the_defaults_are_the_papers():
     defaults = {
         name: parameter.default for name, parameter in inspect.signature(train).parameters.items()
     }
-    options, architecture, protocol = PoolingOptions(), Architecture(), Protocol()
-    for given in (options, architecture, protocol):
+    for given in (Architecture(), Protocol()):
         for name, value in vars(given).items():
-            if name not in ("options", "max_epochs"):
-                assert defaults[name] == value, name
-    assert defaults["epochs"] == protocol.max_epochs
+            assert defaults[name] == value, name
+            assert f"{name}: " in train.__doc__
     assert defaults["runs"] == 10
-    assert architecture.hidden == 128
-    assert options.ratio == 0.5
+    assert (defaults["hidden"], defaults["ratio"], defaults["epochs"]) == (128, 0.5, 500)
 
 
 def test_every_option_arrives():
@@ -138,10 +136,10 @@ def test_every_option_arrives():
     )  # fmt: skip
     assert result.architecture == Architecture(
         backbone="plain", conv="graphconv", pool="lcpool", hidden=6, norm="layer", poolings=2,
-        options=PoolingOptions(0.25, score_channels=3, self_loops=False, rescale=True, hops=2),
+        ratio=0.25, score_channels=3, self_loops=False, rescale=True, hops=2,
     )  # fmt: skip
     assert result.protocol == Protocol(
-        lr=0.01, batch_size=9, max_epochs=1, patience=7, split="fresh", seed=4
+        lr=0.01, batch_size=9, epochs=1, patience=7, split="fresh", seed=4
     )
     assert [run.number for run in result.runs] == [0, 1]
     assert (result.dataset, result.device, result.stack) == ("builtin", "CPU", 1)
@@ -182,9 +180,13 @@ def test_on_epoch_sees_every_epoch_of_every_stack():
         ({"patience": 0}, "'patience' must be at least 1"),
         ({"batch_size": 1}, "'batch_size' must be at least 2"),
         ({"lr": -1.0}, "'lr' must be positive"),
-        ({"split": "other"}, "unknown split 'other': choose shared, fresh or"),
+        ({"split": "other"}, "unknown split 'other': choose one of shared, fresh"),
         ({"pool": "toppool"}, "unknown pooling 'toppool'"),
         ({"backbone": "deep"}, "unknown backbone 'deep'"),
+        ({"epoch": 1}, "unknown setting 'epoch': did you mean epochs"),
+        ({"seeds": 1}, "unknown setting 'seeds': did you mean seed"),
+        ({"hidden": "8"}, "'hidden' must be a whole number, not '8'"),
+        ({"hidden": [8, 16]}, "'hidden' must be a whole number"),
         ({"ratio": 1.5}, r"must lie in \(0, 1\]"),
         pytest.param(
             {"hidden": 0},
@@ -263,7 +265,7 @@ def test_what_cannot_be_stacked_trains_one_run_at_a_time_and_says_so():
     assert result.architecture.pool == FOREIGN
     assert [run.number for run in result.runs] == [0, 1]
     assert result.runs[0].curves != result.runs[1].curves
-    protocol = Protocol(max_epochs=3, lr=0.01)
+    protocol = Protocol(epochs=3, lr=0.01)
     alone = train_runs(GRAPHS, result.architecture, protocol, [1], torch.device("cpu"))
     assert alone.runs == result.runs[1:]
     assert result.model.predict(GRAPHS).shape == (40,)
@@ -452,7 +454,7 @@ def test_a_run_that_diverged_gives_the_network_of_the_epoch_chosen_before(stack)
 
     result = train(GRAPHS, "nopool", **QUICK, stack=stack, on_epoch=spoil)
     assert [run.diverged for run in result.runs] == [2, None]
-    once = replace(result.protocol, max_epochs=1)
+    once = replace(result.protocol, epochs=1)
     alone = train_runs(GRAPHS, result.architecture, once, [0], torch.device("cpu"))
     assert torch.equal(result.model.probabilities(GRAPHS), alone.model.probabilities(GRAPHS))
     assert len(result.accuracies()) == 2

@@ -32,7 +32,7 @@ def leaving():
         patch.setattr(
             Run,
             "ended",
-            lambda run, protocol: run.epochs >= min((6, 4, 2)[run.number], protocol.max_epochs),
+            lambda run, protocol: run.epochs >= min((6, 4, 2)[run.number], protocol.epochs),
         )
         yield
 

@@ -13,13 +13,13 @@ from lcpool.models import POOLINGS, Architecture, Backbone, Output
 from lcpool.ops.edges import Edges
 from lcpool.ops.sizes import Sizes
 from lcpool.train import RULES, Protocol, Run, Trainer, train_runs
-from lcpool.train.api import train_to_the_end
 from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.loop import Evaluation, initial_model, run_losses
+from lcpool.train.training import training
 
 GRAPHS = builtin(num_graphs=60)
 CPU = torch.device("cpu")
-OPTIONS = {"lr": 0.01, "batch_size": 16, "max_epochs": 4, "patience": 2, "split": "fresh"}
+OPTIONS = {"lr": 0.01, "batch_size": 16, "epochs": 4, "patience": 2, "split": "fresh"}
 LENGTHS = (4, 1, 3)
 EXACT = ("nopool", "sagpool", "lcpool")
 NAN, INF = math.nan, math.inf
@@ -37,7 +37,9 @@ def make(pool="nopool", runs=3, **protocol):
 
 
 def finish(trainer, on_epoch=None):
-    train_to_the_end(trainer, Checkpoint(None, {}), on_epoch)
+    for _ in training(trainer, Checkpoint(None, {}), pytest.fail):
+        if on_epoch is not None:
+            on_epoch(trainer)
     return trainer
 
 
@@ -108,13 +110,13 @@ def best_at(epoch):
 
 @pytest.mark.parametrize("patience", [1, 3, 7])
 def test_a_run_that_never_improves_ends_after_patience_epochs(patience):
-    trainer = finish(Scripted(script([0.5]), max_epochs=20, patience=patience))
+    trainer = finish(Scripted(script([0.5]), epochs=20, patience=patience))
     assert trainer.lengths() == [1 + patience]
 
 
 def test_a_run_that_always_improves_ends_with_the_last_epoch():
     rising = script([e / 20 for e in range(20)])
-    assert finish(Scripted(rising, max_epochs=12, patience=1)).lengths() == [12]
+    assert finish(Scripted(rising, epochs=12, patience=1)).lengths() == [12]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_a_run_that_always_improves_ends_with_the_last_epoch():
 def test_a_run_ends_patience_epochs_after_the_later_best_epoch(
     accuracies, losses, by_accuracy, by_loss
 ):
-    trainer = finish(Scripted(script(accuracies, losses), max_epochs=20, patience=3))
+    trainer = finish(Scripted(script(accuracies, losses), epochs=20, patience=3))
     assert trainer.chosen("accuracy") == [by_accuracy]
     assert trainer.chosen("loss") == [by_loss]
     assert trainer.lengths() == [max(by_accuracy, by_loss) + 3]
@@ -139,7 +141,7 @@ def test_a_closed_rule_does_not_reopen():
     """Losses fall until epoch 8; the accuracy of epoch 7 is the best, but comes too late."""
     accuracies = [0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 1.0, 0.4]
     losses = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.9]
-    trainer = finish(Scripted(script(accuracies, losses), max_epochs=20, patience=3))
+    trainer = finish(Scripted(script(accuracies, losses), epochs=20, patience=3))
     assert trainer.chosen("accuracy") == [1]
     assert trainer.chosen("loss") == [8]
     assert trainer.lengths() == [11]
@@ -149,7 +151,7 @@ def test_a_closed_rule_does_not_reopen():
 def test_only_a_lower_loss_makes_an_equal_accuracy_better():
     falling = script([0.5], [0.9, 0.8, 0.7, 0.6, 0.9])
     level = script([0.5], [0.6, 0.6, 0.7, 0.6, 0.9])
-    trainer = finish(Scripted(falling, level, max_epochs=20, patience=2))
+    trainer = finish(Scripted(falling, level, epochs=20, patience=2))
     assert trainer.chosen("accuracy") == [4, 1]
     assert trainer.lengths() == [6, 3]
 
@@ -157,7 +159,7 @@ def test_only_a_lower_loss_makes_an_equal_accuracy_better():
 def test_runs_stop_independently_and_leave_the_stack():
     peaks = (4, 1, 6, 2)
     scripts = [best_at(peak) for peak in peaks]
-    trainer = Scripted(*scripts, max_epochs=20, patience=2)
+    trainer = Scripted(*scripts, epochs=20, patience=2)
     active, stacked = [], []
     while not trainer.ended:
         trainer.train_epoch()
@@ -171,7 +173,7 @@ def test_runs_stop_independently_and_leave_the_stack():
 
 
 def test_curves_hold_the_figures_of_every_epoch():
-    trainer = finish(Scripted(script([0.5, 0.25], [0.75, 0.875]), max_epochs=20, patience=2))
+    trainer = finish(Scripted(script([0.5, 0.25], [0.75, 0.875]), epochs=20, patience=2))
     assert trainer.runs[0].curves == [(1.0, 0.75, 0.5), (1.0, 0.875, 0.25), (1.0, 0.875, 0.25)]
 
 
@@ -184,7 +186,7 @@ def test_each_run_is_tested_with_its_own_parameters_of_the_chosen_epochs():
         script([0.9, 0.1], [0.1, 0.9]),
         script([0.1, 0.2, 0.9, 0.1], [0.1, 0.9]),
     ]
-    trainer = finish(Scripted(*scripts, max_epochs=20, patience=2))
+    trainer = finish(Scripted(*scripts, epochs=20, patience=2))
     assert [run.test["accuracy"] for run in trainer.runs] == [(2.0, 0.0), (1.0, 1.0), (3.0, 2.0)]
     assert [run.test["loss"] for run in trainer.runs] == [(4.0, 0.0), (1.0, 1.0), (1.0, 2.0)]
 
@@ -192,7 +194,7 @@ def test_each_run_is_tested_with_its_own_parameters_of_the_chosen_epochs():
 def test_the_accuracy_reported_is_that_of_the_chosen_epoch_and_not_the_best():
     """Measured here after every epoch, with plain networks. Test graphs have the wrong label: the
     better a network does on all others, the worse on them."""
-    protocol = Protocol(lr=0.005, batch_size=16, max_epochs=8, patience=8)
+    protocol = Protocol(lr=0.005, batch_size=16, epochs=8, patience=8, split="shared")
     graphs, architecture = easy(), Architecture(pool="nopool", hidden=8)
     test = protocol.split_of(60, run=0).test
     graphs = replace(graphs, y=graphs.y.index_copy(0, test, 1 - graphs.y[test]))
@@ -248,7 +250,7 @@ def test_test_graphs_are_not_touched_before_the_end(monkeypatch):
 
 def test_test_figures_are_those_of_evaluation_mode_over_all_test_graphs(monkeypatch):
     monkeypatch.setattr("lcpool.train.loop.EVAL_BATCH", 4)  # 6 test graphs: 4, and 2
-    trainer = finish(make(runs=2, max_epochs=2))
+    trainer = finish(make(runs=2, epochs=2))
     for position, run in enumerate(trainer.runs):
         network = Backbone.of(GRAPHS, Architecture(pool="nopool", hidden=8)).eval()
         network.load_state_dict({n: v[position] for n, v in trainer.best["loss"].items()})
@@ -272,13 +274,13 @@ def few_of_one_class():
 def test_the_share_of_the_largest_class_is_that_among_the_test_graphs_of_the_run(split):
     graphs = few_of_one_class()
     architecture = Architecture(pool="nopool", hidden=8)
-    trainer = Trainer(graphs, architecture, Protocol(max_epochs=1, split=split), range(4))
+    trainer = Trainer(graphs, architecture, Protocol(epochs=1, split=split), range(4))
     assert all(math.isnan(run.largest_class) and run.constant == {} for run in trainer.runs)
     finish(trainer)
     for run, parts in zip(trainer.runs, trainer.splits, strict=True):
         counts = Counter(graphs.y[parts.test].tolist())
         assert run.largest_class == max(counts.values()) / 6
-        assert run.test_size == 6
+        assert run.num_test == 6
     if split == "fresh":
         assert len({run.largest_class for run in trainer.runs}) > 1
 
@@ -287,7 +289,7 @@ def test_networks_that_give_one_class_to_all_test_graphs_are_marked(monkeypatch)
     """By each rule, as plain networks show; some are made to prefer a class whatever they see."""
     monkeypatch.setattr("lcpool.train.loop.EVAL_BATCH", 4)
     graphs, architecture = easy(), Architecture(pool="nopool", hidden=8)
-    protocol = Protocol(lr=0.03, batch_size=16, max_epochs=15, split="fresh")
+    protocol = Protocol(lr=0.03, batch_size=16, epochs=15, split="fresh")
     trainer = Trainer(graphs, architecture, protocol, range(3))
     while not trainer.ended:
         trainer.train_epoch()
@@ -311,7 +313,7 @@ def test_classes_that_change_from_batch_to_batch_are_not_constant(monkeypatch):
     test = torch.cat([zeros[:4], ones[:2]])
     splits = [Split(parts.train, parts.val, index) for index in (test, zeros[:6])]
     architecture = Architecture(pool="nopool", hidden=8)
-    protocol = Protocol(lr=0.03, batch_size=16, max_epochs=15)
+    protocol = Protocol(lr=0.03, batch_size=16, epochs=15)
     trainer = finish(Trainer(graphs, architecture, protocol, [0, 1], splits))
     assert [run.test["accuracy"][0] for run in trainer.runs] == [1.0, 1.0]
     for size in (128, 4):
@@ -322,8 +324,8 @@ def test_classes_that_change_from_batch_to_batch_are_not_constant(monkeypatch):
 
 
 def test_what_was_found_in_the_test_survives_a_checkpoint():
-    trainer = finish(make(max_epochs=1))
-    again = make(max_epochs=1)
+    trainer = finish(make(epochs=1))
+    again = make(epochs=1)
     again.load_state(trainer.state())
     assert again.runs == trainer.runs
     assert set(again.runs[0].constant) == set(RULES)
@@ -343,7 +345,7 @@ def losses_of(network, index):
 @pytest.mark.parametrize("pool", ["diffpool", "mincutpool"])
 def test_auxiliary_losses_count_in_training_but_not_in_validation(pool):
     """One epoch of one step, so that the training loss is that of the first parameters."""
-    trainer = make(pool, runs=2, batch_size=48, max_epochs=1)
+    trainer = make(pool, runs=2, batch_size=48, epochs=1)
     trainer.train_epoch()
     for run in trainer.runs:
         train_loss, val_loss, _ = run.curves[0]
@@ -396,7 +398,7 @@ def test_the_training_loss_of_an_epoch_is_the_mean_over_its_steps(monkeypatch):
 
 def test_training_learns():
     graphs, architecture = easy(), Architecture(pool="nopool", hidden=8)
-    trainer = finish(Trainer(graphs, architecture, Protocol(lr=0.01, max_epochs=12), range(2)))
+    trainer = finish(Trainer(graphs, architecture, Protocol(lr=0.01, epochs=12), range(2)))
     assert [run.test["accuracy"][0] for run in trainer.runs] == [1.0, 1.0]
     assert all(run.curves[-1][0] < 0.5 * run.curves[0][0] for run in trainer.runs)
 
@@ -466,7 +468,7 @@ def test_all_poolings_see_the_same_splits_and_orders(monkeypatch):
 def test_a_run_that_diverges_ends_alone(pool):
     """The others do not feel it. From then on they are a smaller stack, which for some poolings
     sums in another order."""
-    options = {"max_epochs": 3, "patience": 3, "batch_size": 24}
+    options = {"epochs": 3, "patience": 3, "batch_size": 24}
     sound = finish(make(pool, **options))
 
     def spoil_run_1(trainer):
@@ -489,7 +491,7 @@ def test_a_run_that_diverges_ends_alone(pool):
 
 
 def test_a_run_alone_that_diverges_ends_too():
-    trainer = finish(make("lcpool", runs=1, max_epochs=4), lambda t: spoil(t, position=0))
+    trainer = finish(make("lcpool", runs=1, epochs=4), lambda t: spoil(t, position=0))
     assert trainer.runs[0].diverged == trainer.runs[0].epochs == 2
     assert math.isfinite(trainer.runs[0].test["accuracy"][1])
 
@@ -497,7 +499,7 @@ def test_a_run_alone_that_diverges_ends_too():
 def test_a_run_that_diverges_after_others_have_left_is_the_right_one():
     peaks = (1, 5, 5)
     scripts = [best_at(peak) for peak in peaks]
-    trainer = Scripted(*scripts, max_epochs=20, patience=2)
+    trainer = Scripted(*scripts, epochs=20, patience=2)
     trainer.train_losses[1, 5] = NAN  # by then run 0 has left: run 1 is first in the stack
     finish(trainer)
     assert [run.diverged for run in trainer.runs] == [None, 5, None]
@@ -511,7 +513,7 @@ def test_a_run_that_diverges_after_others_have_left_is_the_right_one():
 def test_a_loss_that_is_no_number_is_divergence(bad, where):
     worse = script([0.5, 0.4], [0.5, 0.6])
     lost = script([0.5, 0.4, 1.0], [0.5, 0.6, bad if where == "validation" else 0.1])
-    trainer = Scripted(worse, lost, max_epochs=20, patience=5)
+    trainer = Scripted(worse, lost, epochs=20, patience=5)
     if where == "training":
         trainer.train_losses[1, 3] = bad
     finish(trainer)
@@ -528,7 +530,7 @@ def test_the_same_seed_gives_the_same_bits(pool):
     trainers = []
     for global_seed in (1, 2):
         torch.manual_seed(global_seed)
-        trainers.append(finish(make(pool, max_epochs=2)))
+        trainers.append(finish(make(pool, epochs=2)))
     first, second = trainers
     assert first.runs == second.runs
     for rule in RULES:
@@ -538,6 +540,6 @@ def test_the_same_seed_gives_the_same_bits(pool):
 
 def test_runs_and_seeds_give_different_numbers():
     curves = [
-        tuple(run.curves) for seed in (0, 1) for run in finish(make(seed=seed, max_epochs=1)).runs
+        tuple(run.curves) for seed in (0, 1) for run in finish(make(seed=seed, epochs=1)).runs
     ]
     assert len(set(curves)) == 6

@@ -13,6 +13,7 @@ from torch_geometric.loader import DataLoader
 
 from lcpool.data import GraphSet, builtin, load_dataset
 from lcpool.models import Architecture, Backbone
+from lcpool.settings import in_groups
 from lcpool.train import RULES, Model, Protocol, Result, Run, train
 from lcpool.train.protocol import Choice
 
@@ -27,7 +28,7 @@ def result_of(*tests, diverged=()):
             n, choices={rule: Choice(rule, n not in diverged and 2, 0.25, 0.75) for rule in RULES},
             curves=[(0.9, 0.8, 0.125), (0.7, 0.75, 0.25)],
             test={"accuracy": (a, 0.5), "loss": (b, 0.5)}, diverged=3 if n in diverged else None,
-            test_size=8, largest_class=0.625 + n / 8, constant={"accuracy": n > 0, "loss": n == 0},
+            num_test=8, largest_class=0.625 + n / 8, constant={"accuracy": n > 0, "loss": n == 0},
         )
         for n, (a, b) in enumerate(tests)
     ]  # fmt: skip
@@ -112,6 +113,7 @@ def test_a_result_survives_json():
             "accuracy": {"accuracy": 70.0, "loss": 0.5},
             "loss": {"accuracy": 30.0, "loss": 0.5},
         },
+        "num_test": 8,
         "largest_class": 75.0,
         "constant": {"accuracy": True, "loss": False},
         "curves": {
@@ -120,10 +122,11 @@ def test_a_result_survives_json():
             "validation_accuracy": [12.5, 25.0],
         },
     }
-    assert Architecture.from_dict(values["architecture"]) == result.architecture
-    assert Protocol(**values["protocol"]) == result.protocol
+    network, protocol = in_groups(values["settings"])
+    assert Architecture(**network) == result.architecture
+    assert Protocol(**protocol) == result.protocol
     assert (values["dataset"], values["device"], values["stack"]) == ("toy", "CPU", 2)
-    assert (values["test_size"], values["largest_class"]) == (8, 68.75)
+    assert (values["num_test"], values["largest_class"]) == (8, 68.75)
 
 
 def test_runs_that_predict_one_class_are_told_by_rule():
@@ -131,7 +134,7 @@ def test_runs_that_predict_one_class_are_told_by_rule():
     assert result.constant_runs() == [1]  # 2 has no network
     assert result.constant_runs("loss") == [0]
     assert result.largest_class == pytest.approx((62.5 + 75.0) / 2)
-    assert result.test_size == 8
+    assert result.num_test == 8
     lost = result_of((0.5, 0.5), (0.5, 0.5), diverged=(0, 1))
     assert lost.constant_runs() == []
     assert math.isnan(lost.largest_class)
@@ -144,7 +147,7 @@ def test_a_model_that_always_says_the_largest_class_is_seen():
     options = {"runs": 3, "epochs": 5, "lr": 0.03, "hidden": 8, "split": "fresh", "device": "cpu"}
     result = train(graphs, "nopool", **options)
     assert result.constant_runs() == result.constant_runs("loss") == [0, 1, 2]
-    assert result.test_size == 30
+    assert result.num_test == 30
     assert result.largest_class == pytest.approx(result.mean())
     assert result.largest_class > 80
 

@@ -7,7 +7,8 @@ import torch
 from torch_geometric.nn import GATConv
 
 from lcpool.data import builtin
-from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, Backbone, PoolingOptions
+from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, Backbone
+from lcpool.train import train
 from lcpool.train.loop import run_losses
 from lcpool.train.rows import Rows
 from lcpool.train.stackable import CannotStackError
@@ -102,7 +103,7 @@ def test_steps_of_a_stack_are_the_steps_of_its_runs(pool, conv, backbone):
         {"norm": "none"},
         {"poolings": 2},
         {"poolings": 2, "pool": "mincutpool"},
-        {"options": PoolingOptions(0.3, 5, False, True)},
+        {"ratio": 0.3, "score_channels": 5, "self_loops": False, "rescale": True},
     ],
 )
 def test_options_stack_too(options):
@@ -124,6 +125,9 @@ def test_what_a_pooling_does_that_a_stack_cannot_is_said(pool, match):
     stack = Stack(networks(pool=f"own_poolings:{pool}"))
     with pytest.raises(CannotStackError, match=match):
         stack(GRAPHS.batch(torch.arange(12)), RUNS)
+    options = {"runs": 2, "epochs": 1, "hidden": 8, "device": "cpu"}
+    with pytest.warns(UserWarning, match=f"one run at a time: .*{match}"):
+        assert train(builtin(num_graphs=20), f"own_poolings:{pool}", **options).stack == 1
 
 
 @pytest.mark.usefixtures("way")

@@ -14,7 +14,7 @@ from lcpool.cli.train import train
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 app.add_typer(data.app, name="data")
-app.command()(train)
+app.command(no_args_is_help=True)(train)
 app.add_typer(bench.app, name="bench")
 app.command()(report)
 app.command()(audit)

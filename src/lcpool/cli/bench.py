@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from lcpool.cli.checks import import_from_here
 from lcpool.cli.errors import FAILED, one_line_errors
+from lcpool.cli.options import given, takes_settings
 
 STOPPED = "stopped; the same command goes on from here."
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -36,12 +37,12 @@ class Group(TyperGroup):
 app = typer.Typer(cls=Group, invoke_without_command=True, add_completion=False)
 
 what = partial(typer.Option, rich_help_panel="What to compare")
-how = partial(typer.Option, rich_help_panel="How to train it")
-place = partial(typer.Option, rich_help_panel="Where")
+place = partial(typer.Option, rich_help_panel="Where, and how long")
 instead = partial(typer.Option, rich_help_panel="Instead of training")
 
 
 @app.callback()
+@takes_settings(several=True)
 def bench(
     context: typer.Context,
     paper: Annotated[
@@ -54,35 +55,14 @@ def bench(
     file: Annotated[Path | None, what(help="A TOML file with one or more grids.")] = None,
     datasets: Annotated[
         list[str] | None,
-        what("--datasets", "-d", help="TU names or paths.", show_default="builtin"),
+        what("--datasets", "--dataset", "-d", help="TU names or paths.", show_default="builtin"),
     ] = None,
-    pools: Annotated[
-        list[str] | None,
-        what("--pools", "-p", help="Poolings, your own as module:Class.", show_default="all eight"),
-    ] = None,
-    backbones: Annotated[
-        list[str] | None, what(help="hierarchical, plain.", show_default="hierarchical")
-    ] = None,
-    convs: Annotated[list[str] | None, what(help="gcn, graphconv.", show_default="gcn")] = None,
-    runs: Annotated[int | None, what(help="Runs of each cell.", show_default="10")] = None,
-    split: Annotated[
-        list[str] | None,
-        what(
-            help="fresh: a split for each run, which tests of a difference need; shared: one for "
-            "all runs, as the paper's; or both.",
-            show_default="fresh; shared with --paper",
-        ),
-    ] = None,
-    seed: Annotated[
-        list[int] | None, what(help="All random choices derive from it.", show_default="0")
-    ] = None,
-    hidden: Annotated[int | None, how(help="Width.", show_default="128")] = None,
-    epochs: Annotated[int | None, how(help="The most epochs.", show_default="500")] = None,
+    *,
     stack: Annotated[
-        int | None, how(help="The most runs to train as one.", show_default="as many as fit")
+        int | None, place(help="The most runs to train as one.", show_default="as many as fit")
     ] = None,
     time_limit: Annotated[
-        str | None, how(help="Stop cleanly before so long has passed, as 9m, 45s or 1.5h.")
+        str | None, place(help="Stop cleanly before so long has passed, as 9m, 45s or 1.5h.")
     ] = None,
     store: Annotated[Path, place(help="The file that keeps the runs.")] = Path("bench.sqlite"),
     device: Annotated[
@@ -108,11 +88,13 @@ def bench(
         str | None,
         instead(metavar="NAMES/RUN", help="Train a stored run again, as PROTEINS/lcpool/3."),
     ] = None,
+    **settings: Any,
 ) -> None:
     """Compare poolings: every dataset, backbone, convolution and pooling, several runs of each.
 
-    Lists are written with commas, or by repeating the option. What the store has is not trained
-    again; what was interrupted goes on. Several commands can share one store.
+    Every setting takes a list, with commas or by repeating the option, and the product is trained;
+    'all' stands for all choices. What the store has is not trained again; what was interrupted
+    goes on. Several commands can share one store.
     """
     if context.invoked_subcommand is not None:
         return
@@ -123,15 +105,13 @@ def bench(
 
         if replay is not None:
             raise typer.Exit(sweep.print_replay(store, replay, device))
-        settings = {
-            "datasets": _list(datasets), "pools": _list(pools), "backbones": _list(backbones),
-            "convs": _list(convs), "runs": runs, "splits": _splits(split), "seeds": seed,
-            "hidden": hidden, "epochs": epochs,
-        }  # fmt: skip
+        said = given(context, settings)
+        if datasets is not None:
+            said["dataset"] = [name for part in datasets for name in part.split(",") if name]
         limit = _seconds(time_limit)
         if stack is not None and stack < 1:
             raise ValueError(f"--stack must be at least 1, not {stack}.")
-        jobs = sweep.jobs_of(paper, file, settings, root, stack)
+        jobs = sweep.jobs_of(paper, file, said, root, stack)
         if dry_run:
             from lcpool.cli.dry_run import print_jobs
 
@@ -186,18 +166,6 @@ def export(
             results = results.where(split=split)
         path = results.write(to)
         typer.echo(f"{len(results.runs)} runs are in {path}")
-
-
-def _list(values: list[str] | None) -> list[str] | None:
-    """What was written with commas or by repeating an option, as one list."""
-    return (
-        None if values is None else [part for value in values for part in value.split(",") if part]
-    )
-
-
-def _splits(values: list[str] | None) -> list[str] | None:
-    found = _list(values)
-    return ["shared", "fresh"] if found == ["both"] else found
 
 
 def _seconds(text: str | None) -> float:

@@ -30,12 +30,12 @@ def check_own_pooling(name: str, hidden: int, ratio: float) -> None:
     """Import, make and call a pooling of the user's own once, before any data is read."""
     import torch
 
-    from lcpool.models import PoolingOptions, make_pooling
+    from lcpool.models import Architecture, make_pooling
     from lcpool.models.pooling import OwnPoolingError, own_errors
 
     try:
         with own_errors(name):
-            layer = make_pooling(name, hidden, 1, PoolingOptions(ratio))
+            layer = make_pooling(name, hidden, 1, Architecture(ratio=ratio))
     except TypeError as error:
         raise ValueError(f"cannot make '{name}' for {hidden} channels: {error}") from error
     assert layer is not None

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from lcpool.settings import changed
 from lcpool.sweep.grid import Job
 from lcpool.sweep.jobs import counted
-from lcpool.sweep.settings import unusual
 from lcpool.sweep.store import Store
 
 
@@ -50,7 +50,7 @@ def _missing(jobs: list[Job], path: Path) -> list[int]:
 
 
 def _in_common(jobs: list[Job], same: dict[str, str]) -> list[str]:
-    """In words, the columns that are the same for all, and unusual settings that all have."""
+    """In words, the columns that are the same for all, and settings that all have changed."""
     names = [f"{name} {value}" for name, value in same.items() if value]
-    first, *others = (unusual(job.cells[0].settings).values() for job in jobs)
+    first, *others = (changed(job.cells[0].settings).values() for job in jobs)
     return names + [words for words in first if all(words in other for other in others)]

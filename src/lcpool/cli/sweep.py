@@ -14,18 +14,19 @@ import typer
 
 from lcpool.cli.checks import check_device, check_own_pooling
 from lcpool.cli.errors import FAILED, INTERRUPTED, UNFINISHED, say
+from lcpool.progress import clock
 from lcpool.sweep.engine import Engine, EngineError
 from lcpool.sweep.events import in_short
 from lcpool.sweep.folder import work_folder
-from lcpool.sweep.grid import Grid, Job, make_jobs, read_grids
+from lcpool.sweep.grid import Grid, Job, make_jobs, over_each_other, read_grids
 from lcpool.sweep.jobs import Outcome, counted
 from lcpool.sweep.local import LocalEngine, devices
+from lcpool.sweep.progress import show_sweep
 from lcpool.sweep.replay import replay
 from lcpool.sweep.run import Sweep
 from lcpool.sweep.store import Store
 from lcpool.sweep.trial import try_out
-from lcpool.sweep.view import clock, show_sweep
-from lcpool.train.api import pick_device
+from lcpool.train.device import pick_device
 
 
 def jobs_of(
@@ -36,15 +37,15 @@ def jobs_of(
     stack: int | None,
 ) -> list[Job]:
     """The jobs that the options ask for: a file's, or the paper's, or what they say."""
-    said = {name: value for name, value in settings.items() if value is not None}
     if paper and file is not None:
         raise ValueError("--paper and --file both say what to compare; leave one out.")
     if file is not None:
-        grids = read_grids(file, said)
+        grids = read_grids(file, settings)
     else:
-        grids = [Grid.of(**{**(Grid.paper() if paper else {}), **said})]
-    own = {(pool, g.hidden, g.ratio) for g in grids for pool in g.pools if ":" in pool}
-    for pool, hidden, ratio in sorted(own):
+        grids = [Grid.of(**over_each_other(Grid.paper() if paper else {}, settings))]
+    networks = [network for grid in grids for network, _ in grid.configurations()]
+    own = {(a.pool, a.hidden, a.ratio): None for a in networks if ":" in a.pool}
+    for pool, hidden, ratio in own:
         try_out(check_own_pooling, pool, hidden, ratio)
     return make_jobs(grids, root, stack)
 

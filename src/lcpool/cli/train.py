@@ -7,61 +7,33 @@ import json
 import math
 import os
 import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lcpool.cli.checks import check_device, check_own_pooling, import_from_here
 from lcpool.cli.errors import one_line_errors, say
+from lcpool.cli.options import given, takes_settings
+from lcpool.settings import SETTINGS, changed, flat, in_groups, unnamed
 
 if TYPE_CHECKING:
-    from lcpool.models import Architecture
-    from lcpool.train import Protocol, Result
+    from lcpool.train import Result, Run
 
 STOPPED = "stopped; the same command continues from here."
 
-network = partial(typer.Option, rich_help_panel="The network")
-protocol = partial(typer.Option, rich_help_panel="The protocol")
 place = partial(typer.Option, rich_help_panel="Where, and what comes out")
 
 
+@takes_settings()
 def train(
+    context: typer.Context,
     dataset: Annotated[
         str, typer.Argument(help="A TU dataset, a folder or zip of one, or 'builtin'.")
-    ] = "builtin",
-    pool: Annotated[
-        str,
-        network(
-            help="nopool, topkpool, sagpool, asapool, diffpool, mincutpool, lcpool, lcpool-star, "
-            "or a class of your own as module:Class."
-        ),
-    ] = "lcpool",
-    backbone: Annotated[str, network(help="hierarchical or plain.")] = "hierarchical",
-    conv: Annotated[str, network(help="gcn or graphconv.")] = "gcn",
-    ratio: Annotated[
-        str, network(help="Share of the nodes that is kept, as 0.5, or their number, as 10.")
-    ] = "0.5",
-    hidden: Annotated[int, network(help="Width.")] = 128,
-    norm: Annotated[str, network(help="batch, layer or none.")] = "batch",
-    poolings: Annotated[int, network(help="How many times to pool.")] = 1,
-    score_channels: Annotated[
-        int | None, network(help="Width inside LCPool's score.", show_default="--hidden")
-    ] = None,
-    self_loops: Annotated[bool, network(help="Keep the diagonal of LCPool's A'.")] = True,
-    rescale: Annotated[bool, network(help="Gate LCPool's features with n·h, not h.")] = False,
-    hops: Annotated[int, network(help="How far apart LCPool connects nodes: 1, 2 or 3.")] = 3,
-    runs: Annotated[int, protocol(help="Runs, each with its own beginning and order.")] = 10,
-    epochs: Annotated[int, protocol(help="The most epochs.")] = 500,
-    patience: Annotated[int, protocol(help="Epochs to wait for a better one.")] = 50,
-    lr: Annotated[float, protocol(help="Adam's learning rate.")] = 5e-4,
-    batch_size: Annotated[int, protocol(help="Graphs of a batch.")] = 32,
-    split: Annotated[
-        str, protocol(help="shared: one split for all runs; fresh: a new one for each.")
-    ] = "shared",
-    seed: Annotated[int, protocol(help="All random choices derive from it.")] = 0,
+    ],
+    *,
     device: Annotated[
         str | None, place(help="cpu, cuda or cuda:N.", show_default="a GPU if there is one")
     ] = None,
@@ -82,6 +54,7 @@ def train(
     as_json: Annotated[
         bool, place("--json", help="Print the result as JSON, alone on stdout.")
     ] = False,
+    **settings: Any,
 ) -> None:
     """Train a network by the paper's protocol, several runs as one.
 
@@ -89,7 +62,7 @@ def train(
     """
     # A pooling of the user's own may print; stdout is for the result.
     with one_line_errors(STOPPED), contextlib.redirect_stdout(sys.stderr):
-        from lcpool.cli.progress import show_progress
+        from lcpool.models import Architecture
         from lcpool.models.pooling import own_errors
         from lcpool.train import train as train_network
 
@@ -97,17 +70,16 @@ def train(
             check_device(device)
         if save is not None:
             _check_file(save)
+        said = given(context, settings)
+        pool = said.get("pool", SETTINGS["pool"].default)
         if ":" in pool:
             import_from_here()
-            check_own_pooling(pool, hidden, _number(ratio))
-        with own_errors(pool), show_progress(runs) as progress:
+            own = Architecture(**in_groups(said)[0])
+            check_own_pooling(pool, own.hidden, own.ratio)
+        with own_errors(pool):
             result = train_network(
-                dataset, pool, backbone, conv, runs,
-                ratio=_number(ratio), hidden=hidden, norm=norm, poolings=poolings,
-                score_channels=score_channels, self_loops=self_loops, rescale=rescale, hops=hops,
-                epochs=epochs, patience=patience, lr=lr, batch_size=batch_size,
-                split=split, seed=seed, device=device, stack=stack,
-                checkpoints=_checkpoint_folder(checkpoints), root=root, on_epoch=progress,
+                dataset, **said, device=device, stack=stack, root=root, progress=True,
+                checkpoints=_checkpoint_folder(checkpoints),
             )  # fmt: skip
     with one_line_errors("stopped."):
         if as_json:
@@ -118,14 +90,6 @@ def train(
         if save is not None:
             model.save(save)
             say(f"the model is in {save}")
-
-
-def _number(ratio: str) -> float:
-    """``ratio`` as it was written: 1 is a number of nodes, 1.0 a share."""
-    try:
-        return int(ratio) if ratio.lstrip("+-").isdigit() else float(ratio)
-    except ValueError:
-        raise ValueError(f"--ratio {ratio}: write a share as 0.5, or a number as 10.") from None
 
 
 def _check_file(path: Path) -> None:
@@ -183,7 +147,8 @@ def _print_result(result: Result) -> None:
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
     console.print(table)
-    console.print(_circumstances(result), markup=False, soft_wrap=True)
+    for line in (_circumstances(result), *_constant(result)):
+        console.print(line, markup=False, soft_wrap=True)
     if paper and others:
         left_out = f"the paper's figure is left out: {'; '.join(others)}"
         console.print(left_out, markup=False, soft_wrap=True)
@@ -209,28 +174,53 @@ def _circumstances(result: Result) -> str:
         f"{runs} of {span} {'epoch' if span == '1' else 'epochs'} in {result.seconds:.1f} s on "
         f"{result.device}, {together}; {result.protocol.split} split, "
         f"seed {result.protocol.seed}"
+        + f"; {_test_graphs(result)}"
         + (f"\ndiverged, and not counted: runs {lost}" if lost else "")
         + (f"\ndiverged after the epoch that counts: runs {late}" if late else "")
     )
 
 
+def _test_graphs(result: Result) -> str:
+    """How many test graphs each run has, and the share of their largest class where it is known."""
+    counts = sorted({run.num_test for run in result.runs})
+    text = f"{' or '.join(map(str, counts))} test graphs"
+    share = _largest(result.runs)
+    return f"{text}, {share:.1f} % of them in the largest class" if share is not None else text
+
+
+def _largest(runs: list[Run]) -> float | None:
+    """The mean share of the largest class among the runs' test graphs, in percent."""
+    shares = [100 * run.largest_class for run in runs if not math.isnan(run.largest_class)]
+    return fmean(shares) if shares else None
+
+
+def _constant(result: Result) -> list[str]:
+    """Which runs predict one class for every test graph: their accuracy is that class's share."""
+    from lcpool.train import RULES
+
+    found: dict[tuple[int, ...], list[str]] = {}
+    for rule in RULES:
+        runs = [run for run in result.runs if run.constant.get(rule) and not run.lost]
+        if runs:
+            found.setdefault(tuple(run.number for run in runs), []).append(rule)
+    lines = []
+    for numbers, rules in found.items():
+        share = _largest([run for run in result.runs if run.number in numbers])
+        words = f"; the largest class has {share:.1f} %" if share is not None else ""
+        which = "" if len(rules) == len(RULES) else f"chosen by validation {rules[0]}, "
+        one = len(numbers) == 1
+        lines.append(
+            f"{which}run{'' if one else 's'} {', '.join(map(str, numbers))} "
+            f"predict{'s' if one else ''} one class for every test graph{words}"
+        )
+    return lines
+
+
 def _other_options(result: Result) -> list[str]:
     """The options that are not the paper's; split and seed it leaves open."""
-    from lcpool.models import Architecture
-    from lcpool.train import Protocol
-
-    a, protocol = result.architecture, result.protocol
-    usual = Protocol(split=protocol.split, seed=protocol.seed)
-    papers = _options(Architecture(a.backbone, a.conv, a.pool), usual)
+    values = unnamed(flat(result.architecture, result.protocol))
     return [
-        f"{name} {value}, not {papers[name]}"
-        for name, value in _options(a, protocol).items()
-        if value != papers[name]
+        f"{name} {values[name]}, not {SETTINGS[name].default}"
+        for name in changed(values)
+        if name != "seed"
     ]
-
-
-def _options(architecture: Architecture, protocol: Protocol) -> dict[str, Any]:
-    """Every option by the name it has on the command line."""
-    values = {**asdict(architecture), **asdict(architecture.options), **asdict(protocol)}
-    del values["options"]
-    return {name.removeprefix("max_"): value for name, value in values.items()}

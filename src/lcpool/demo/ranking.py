@@ -10,10 +10,10 @@ from statistics import fmean
 import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from lcpool.data import GraphSet, builtin
+from lcpool.progress import Board, Display, display
 from lcpool.train import Result, Trainer, train
 
 POOLINGS = ("nopool", "topkpool", "sagpool", "asapool", "mincutpool", "lcpool")
@@ -25,7 +25,6 @@ HIDDEN = 32
 LR = 2e-3
 
 OnEpoch = Callable[[Trainer], None]
-Begin = Callable[[str], OnEpoch]
 
 
 def show_ranking() -> None:
@@ -37,8 +36,9 @@ def show_ranking() -> None:
         f"which hubs are neighbours. Hierarchical GCN, {HIDDEN} channels, {EPOCHS} epochs,\n"
         f"{RUNS} runs, each with a split of its own."
     )
-    with show_progress(Console(stderr=True)) as begin, one_thread():
-        results = [train_one(graphs, pool, begin(pool)) for pool in POOLINGS]
+    with display() as shown, one_thread():
+        progress = Progress(shown)
+        results = [train_one(graphs, pool, progress.of(pool)) for pool in POOLINGS]
     console.print(ranking(results))
     console.print(
         f"Took {time.perf_counter() - started:.0f} s. The built-in set was made to show what "
@@ -83,35 +83,35 @@ def ranking(results: list[Result]) -> Table:
     return table
 
 
-@contextmanager
-def show_progress(console: Console) -> Iterator[Begin]:
-    """A bar for each pooling while inside, or a line where there is no terminal to draw them in.
+class Progress:
+    """Shows the poolings one after the other, on a display."""
 
-    Yields:
-        A function that begins a pooling, and gives what to call after each of its epochs.
-    """
-    if not console.is_terminal:
-        yield lambda pool: lambda trainer: _line(console, pool, trainer)
-        return
-    columns = (TextColumn("{task.description:11}"), BarColumn(), MofNCompleteColumn(),
-               TextColumn("{task.fields[note]:25}"), TimeElapsedColumn())  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as bars:
-        tasks = {pool: bars.add_task(pool, total=EPOCHS, start=False, note="") for pool in POOLINGS}
+    def __init__(self, display: Display) -> None:
+        self.display = display
+        self.rows = {pool: (pool, "–", "–", "–") for pool in POOLINGS}
+        self.done = 0
 
-        def begin(pool: str) -> OnEpoch:
-            bars.start_task(tasks[pool])
-            return lambda trainer: bars.update(
-                tasks[pool], completed=trainer.epoch, note=_accuracy(trainer)
-            )
+    def of(self, pool: str) -> OnEpoch:
+        """What to call after each epoch of a pooling."""
+        return lambda trainer: self.take(pool, trainer)
 
-        yield begin
+    def take(self, pool: str, trainer: Trainer) -> None:
+        """Take note of an epoch, and show it."""
+        epoch, accuracy = f"{trainer.epoch}/{EPOCHS}", _accuracy(trainer)
+        self.rows[pool] = (pool, epoch, accuracy, f"{trainer.seconds:.1f} s")
+        if trainer.ended:
+            self.done += 1
+            self.display.mention(f"{pool}: epoch {epoch}, validation accuracy {accuracy}")
+        self.display.show(self.board)
 
-
-def _line(console: Console, pool: str, trainer: Trainer) -> None:
-    if trainer.ended or trainer.epoch % 10 == 0:
-        console.print(f"{pool}: epoch {trainer.epoch}/{EPOCHS}, {_accuracy(trainer)}")
+    def board(self) -> Board:
+        """A row for each pooling."""
+        columns = ("pooling", "epoch", "validation", "training")
+        return Board(
+            columns, list(self.rows.values()), f"{self.done} of {len(self.rows)} poolings trained"
+        )
 
 
 def _accuracy(trainer: Trainer) -> str:
     """The mean validation accuracy of the runs."""
-    return f"validation {100 * fmean(run.curves[-1][2] for run in trainer.runs):.1f} %"
+    return f"{100 * fmean(run.curves[-1][2] for run in trainer.runs):.1f} %"

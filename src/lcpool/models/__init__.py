@@ -1,7 +1,8 @@
 """The paper's two backbones, with every pooling by name."""
 
-from lcpool.models.backbone import BACKBONES, CONVS, NORMS, Architecture, Backbone, Output
-from lcpool.models.pooling import POOLINGS, PoolingOptions, make_pooling, pooling_name
+from lcpool.models.backbone import CONVS, NORMS, Architecture, Backbone, Output
+from lcpool.models.pooling import POOLINGS, make_pooling, pooling_name
+from lcpool.settings import BACKBONES
 
 __all__ = [
     "BACKBONES",
@@ -11,7 +12,6 @@ __all__ = [
     "Architecture",
     "Backbone",
     "Output",
-    "PoolingOptions",
     "make_pooling",
     "pooling_name",
 ]

@@ -3,67 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lcpool.data import GraphBatch, GraphSet
-from lcpool.models.pooling import PoolingOptions, make_pooling, pooling_name
+from lcpool.models.pooling import make_pooling, pooling_name
 from lcpool.nn.conv import FastGCNConv, FastGraphConv, convolve
 from lcpool.ops.segment import readout
-from lcpool.ops.topk import share
+from lcpool.ops.topk import check_ratio, share
 from lcpool.pool import Pooled
+from lcpool.settings import NetworkSettings
 
 CONVS: dict[str, Any] = {"gcn": FastGCNConv, "graphconv": FastGraphConv}
-BACKBONES = ("hierarchical", "plain")
 NORMS = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": None}
 
 
 @dataclass(frozen=True)
-class Architecture:
+class Architecture(NetworkSettings):
     """Everything that shapes a network, apart from the data.
 
-    Attributes:
-        backbone: "hierarchical" adds the readouts of all convolutions, "plain" takes the last.
-        conv: "gcn" or "graphconv".
-        pool: a pooling's paper name, or ``module:Class``.
-        hidden: width of all hidden features.
-        norm: "batch", "layer" or "none", after every hidden linear layer and every convolution.
-        poolings: how many times to pool, each followed by a convolution.
-        options: what is left open about poolings.
+    Its fields are the settings that :class:`lcpool.settings.NetworkSettings` declares.
+
+    >>> Architecture(pool="LCPool-star", ratio=0.25).pool
+    'lcpool*'
     """
 
-    backbone: str = "hierarchical"
-    conv: str = "gcn"
-    pool: str = "lcpool"
-    hidden: int = 128
-    norm: str = "batch"
-    poolings: int = 1
-    options: PoolingOptions = field(default_factory=PoolingOptions)
-
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("backbone", self.backbone, BACKBONES),
-            ("conv", self.conv, CONVS),
-            ("norm", self.norm, NORMS),
-        ):
-            if value not in known:
-                raise ValueError(f"unknown {name} '{value}': choose one of {', '.join(known)}.")
-        for name in ("poolings", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"'{name}' must be at least 1, not {getattr(self, name)}.")
+        super().__post_init__()
+        check_ratio(self.ratio)
         object.__setattr__(self, "pool", pooling_name(self.pool))
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values, for files."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Architecture:
-        """The inverse of :meth:`to_dict`."""
-        return cls(**{**values, "options": PoolingOptions(**values["options"])})
 
 
 class Output(NamedTuple):
@@ -104,8 +75,8 @@ class Backbone(nn.Module):
         )
         pools, clusters = [], int(mean_nodes)
         for _ in range(a.poolings):
-            clusters = pooled_clusters(a.options.ratio, clusters)
-            pools.append(make_pooling(a.pool, hidden, clusters, a.options))
+            clusters = pooled_clusters(a.ratio, clusters)
+            pools.append(make_pooling(a.pool, hidden, clusters, a))
         self.pools = nn.ModuleList(pools)
         self.summary: nn.Module = Summary(a.backbone == "hierarchical")
         self.post = nn.Sequential(

@@ -7,7 +7,6 @@ import inspect
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ import torch
 from torch import nn
 
 from lcpool.nn.conv import FastGCNConv
-from lcpool.ops.connect import HOPS, check_hops
-from lcpool.ops.topk import check_ratio
 from lcpool.pool import (
     ASAPooling,
     DiffPooling,
@@ -28,32 +25,10 @@ from lcpool.pool import (
     TopKPooling,
 )
 from lcpool.pool.foreign import as_pooling, make_layer
+from lcpool.settings import NetworkSettings
 
 
-@dataclass(frozen=True)
-class PoolingOptions:
-    """What the paper leaves open about poolings; the defaults are its reading.
-
-    Attributes:
-        ratio: share of the nodes that is kept, and of the mean number that become clusters.
-        score_channels: width inside LCSMP; the input's by default.
-        self_loops: keep the diagonal of LCPool's A'.
-        rescale: gate LCPool's features with n·h in place of h.
-        hops: how far apart LCPool connects nodes.
-    """
-
-    ratio: float = 0.5
-    score_channels: int | None = None
-    self_loops: bool = True
-    rescale: bool = False
-    hops: int = HOPS
-
-    def __post_init__(self) -> None:
-        check_ratio(self.ratio)
-        check_hops(self.hops)
-
-
-def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> Pooling:
+def _lcpool(channels: int, _: int, o: NetworkSettings, **more: Any) -> Pooling:
     return LCPooling(
         channels,
         o.ratio,
@@ -65,12 +40,12 @@ def _lcpool(channels: int, _: int, o: PoolingOptions, **more: Any) -> Pooling:
     )
 
 
-def _lcpool_star(channels: int, clusters: int, o: PoolingOptions) -> Pooling:
+def _lcpool_star(channels: int, clusters: int, o: NetworkSettings) -> Pooling:
     return _lcpool(channels, clusters, o, cluster=FastGCNConv(channels, channels))
 
 
-# Name in the paper → (channels, clusters, options) → layer.
-POOLINGS: dict[str, Callable[[int, int, PoolingOptions], Pooling]] = {
+# Name in the paper → (channels, clusters, settings) → layer.
+POOLINGS: dict[str, Callable[[int, int, NetworkSettings], Pooling]] = {
     "nopool": lambda *_: NoPooling(),
     "topkpool": lambda channels, _, o: TopKPooling(channels, o.ratio),
     "sagpool": lambda channels, _, o: SAGPooling(channels, o.ratio),
@@ -105,7 +80,7 @@ def pooling_name(name: str) -> str:
     )
 
 
-def make_pooling(name: str, channels: int, num_clusters: int, options: PoolingOptions) -> Pooling:
+def make_pooling(name: str, channels: int, num_clusters: int, options: NetworkSettings) -> Pooling:
     """The layer ``name`` for features of width ``channels``.
 
     Args:
@@ -113,7 +88,7 @@ def make_pooling(name: str, channels: int, num_clusters: int, options: PoolingOp
             ``ratio=`` and ``num_clusters=`` where it takes them.
         channels: width of the node features.
         num_clusters: k, for dense assignment.
-        options: everything else.
+        options: the settings of the network; those of poolings are made use of.
     """
     name = pooling_name(name)
     num_clusters = max(num_clusters, 1)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lcpool.models import Architecture
 from lcpool.report.cells import GROUP, select
 from lcpool.report.choosing import visible
 from lcpool.report.claims import MARGIN
@@ -24,9 +23,8 @@ from lcpool.report.pairs import each_over_splits
 from lcpool.report.statistics import ALPHA
 from lcpool.report.styles import Markdown
 from lcpool.report.words import count, listed, p_value, signed
+from lcpool.settings import SETTINGS
 from lcpool.sweep.results import Results
-from lcpool.sweep.settings import settings_of
-from lcpool.train import Protocol
 
 STYLE = Markdown()
 # What settings do, where their name does not say it.
@@ -214,9 +212,8 @@ def _named(setting: str) -> str:
 
 def _usual(settings: list[str]) -> list[str]:
     """What the settings are where they are not changed."""
-    usual = settings_of(Architecture(), Protocol())
     names = dict.fromkeys(_option(setting).split("=")[0] for setting in settings)
-    return [f"{name}={usual[name]}" for name in names if name in usual]
+    return [f"{name}={SETTINGS[name].default}" for name in names if name in SETTINGS]
 
 
 def _entry(pair: dict[str, Any] | None) -> str:

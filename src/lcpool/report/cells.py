@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report.agreement import agreement
 from lcpool.report.statistics import rounded
+from lcpool.settings import changed, read_config_text, unnamed
 from lcpool.sweep.results import Results, key
-from lcpool.sweep.settings import telling, unusual
 from lcpool.train import RULES
 
 ACCURACY = {"accuracy": "test_accuracy", "loss": "test_accuracy_by_loss"}
@@ -29,8 +28,6 @@ GROUP = ["dataset", "backbone", "conv"]
 CELL = [*GROUP, "pool"]
 # What tells the runs of a cell apart: runs of another seed are further replicates.
 RUN = ["seed", "run"]
-# These have columns of their own in the table of runs.
-NAMED = {"backbone", "conv", "pool", "split", "seed", "options"}
 
 
 def select(results: Results, rule: str = "accuracy", split: str | None = None) -> pd.DataFrame:
@@ -63,7 +60,7 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     settings = [_settings(config) for config in runs["config"]]
     runs["key"] = [key(row) for row in runs.to_dict("records")]
     runs["name"], runs["pool"] = runs["pool"], shown_pools(runs)
-    runs["settings"] = [", ".join(unusual(options).values()) for options in settings]
+    runs["settings"] = [", ".join(changed(options).values()) for options in settings]
     runs["as_paper"] = runs["settings"] == ""
     runs["accuracy"] = runs[ACCURACY[rule]]
     runs["one_class"] = runs[CONSTANT[rule]].where(runs["accuracy"].notna())
@@ -77,7 +74,7 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
 
 def shown_pools(runs: pd.DataFrame) -> list[str]:
     """The name of each run's pooling with the settings in which these runs differ."""
-    options = telling([_settings(config) for config in runs["config"]])
+    options = labels([_settings(config) for config in runs["config"]])
     return [
         f"{pool} ({option})" if option else pool
         for pool, option in zip(runs["pool"], options, strict=True)
@@ -124,16 +121,9 @@ def _cell(runs: pd.DataFrame) -> dict[str, Any]:
 
 
 def _settings(config: str) -> dict[str, Any]:
-    """Settings by their names in a grid, but for those with a column of their own."""
-    try:
-        parsed = json.loads(config)
-        parts = (parsed["architecture"], parsed["architecture"]["options"], parsed["protocol"])
-        flat = {key: value for part in parts for key, value in part.items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"the column 'config' must hold a run's architecture and protocol as JSON, not {config}"
-        ) from error
-    return {key.removeprefix("max_"): value for key, value in flat.items() if key not in NAMED}
+    """Settings by their names, but for those with a column of their own."""
+    settings = unnamed(read_config_text(config))
+    return {name: value for name, value in settings.items() if name != "seed"}
 
 
 def _in_order(runs: pd.DataFrame) -> pd.DataFrame:

@@ -179,7 +179,7 @@ def _set_aside(report: Report) -> list[str]:
 def provenance(report: Report) -> dict[str, str]:
     """Where the runs come from."""
     runs = report.runs
-    protocols = pd.DataFrame([json.loads(config)["protocol"] for config in runs["config"]])
+    settings = pd.DataFrame([json.loads(config) for config in runs["config"]])
     spent = duration(float(runs["seconds"].sum()))
     splits = {
         "fresh": "fresh: a new one for each run, the same for every pooling",
@@ -190,10 +190,10 @@ def provenance(report: Report) -> dict[str, str]:
         **({"chosen": _chosen(report)} if report.chosen else {}),
         "split": splits[report.split],
         "epoch": f"chosen by validation {report.rule}",
-        "at most": f"{_distinct(protocols['max_epochs'])} epochs",
-        "patience": f"{_distinct(protocols['patience'])} epochs",
-        "learning rate": _distinct(protocols["lr"]),
-        "batch size": _distinct(protocols["batch_size"]),
+        "at most": f"{_distinct(settings['epochs'])} epochs",
+        "patience": f"{_distinct(settings['patience'])} epochs",
+        "learning rate": _distinct(settings["lr"]),
+        "batch size": _distinct(settings["batch_size"]),
         "seed": _distinct(runs["seed"]),
         "device": _distinct(runs["device"]),
         **{name: _distinct(runs[name]) for name in ("lcpool", "torch", "pyg", "python", "commit")},

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lcpool.models.pooling import POOLINGS
+from lcpool.settings import POOLS, RUNS, takes_settings
 from lcpool.sweep.engine import Engine, EngineError, InlineEngine
 from lcpool.sweep.events import in_short
 from lcpool.sweep.folder import work_folder
-from lcpool.sweep.grid import Dataset, Grid, Source, make_jobs
+from lcpool.sweep.grid import DATASET, Dataset, Grid, Source, make_jobs
 from lcpool.sweep.jobs import Outcome
+from lcpool.sweep.progress import show_sweep
 from lcpool.sweep.run import Sweep
 from lcpool.sweep.store import Store
-from lcpool.train.api import pick_device
+from lcpool.train.device import pick_device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,39 +30,39 @@ GUARD = (
 )
 
 
+@takes_settings
 def compare(
-    datasets: Source | Sequence[str | Path] | Mapping[str, Source] = "builtin",
-    pools: str | Sequence[str] = tuple(POOLINGS),
-    backbones: str | Sequence[str] = "hierarchical",
-    convs: str | Sequence[str] = "gcn",
-    runs: int = 10,
+    datasets: Source | Sequence[str | Path] | Mapping[str, Source] = DATASET.default,
+    pool: str | Sequence[str] = POOLS,
+    backbone: str | Sequence[str] | None = None,
+    conv: str | Sequence[str] | None = None,
+    runs: int = RUNS.default,
     *,
-    splits: str | Sequence[str] = "fresh",
-    seeds: int | Sequence[int] = 0,
     store: str | Path | None = None,
     workers: int | None = None,
     device: str | torch.device | None = None,
     root: str | Path | None = None,
+    progress: bool = False,
     **settings: Any,
 ) -> pd.DataFrame:
     """Train every pooling on every dataset, and return a table with a row for each run.
 
+    Every setting can be a list of values: the product is trained. Where a plural is the better
+    English it is the same setting (``pools``, ``backbones``, ``convs``, ``splits``, ``seeds``).
+
     Args:
         datasets: a name, a path, several of these, or graphs by the names to call them.
-        pools: poolings by their paper names, or ``module:Class``.
-        backbones: "hierarchical", "plain", or both.
-        convs: "gcn", "graphconv", or both.
+        pool: poolings by their paper names, or ``module:Class``. By default all of the paper's.
+        backbone: "hierarchical", "plain", or both.
+        conv: "gcn", "graphconv", or both.
         runs: how many runs of each cell.
-        splits: "fresh", a split for each run, which tests of a difference need; "shared", one
-            for all runs, as the paper's; or both.
-        seeds: one or more numbers that all random choices derive from.
+        settings: what else there is to set about network and protocol.
         store: a file that keeps the runs; what it has already is not trained again.
         workers: how many processes to train in; by default in this one. A script that asks for
             some must be safe to import (``if __name__ == "__main__":``).
         device: where to train; a GPU if there is one.
         root: where to look for datasets.
-        settings: anything else :func:`lcpool.train.train` can be told about network and protocol:
-            ``hidden``, ``epochs``, ``ratio``, …
+        progress: show on stderr how it goes on: a table in a terminal, lines elsewhere.
 
     Returns:
         The runs, with accuracies in percent; see ``docs/sweep.md`` for the columns.
@@ -73,25 +74,21 @@ def compare(
     """
     from lcpool.sweep.results import Results, key
 
-    grid = Grid.of(
-        datasets=_datasets(datasets, root), pools=pools, backbones=backbones, convs=convs,
-        runs=runs, splits=splits, seeds=seeds, **settings,
-    )  # fmt: skip
+    named = {"pool": None if pool is POOLS else pool, "backbone": backbone, "conv": conv}
+    given = {name: value for name, value in named.items() if value is not None}
+    grid = Grid.of(datasets=_datasets(datasets, root), runs=runs, **given, **settings)
     jobs, place = make_jobs([grid]), pick_device(device)
     with _store(store) as opened:
         opened.add(jobs)
         engine = _engine(place, workers, opened, len(jobs))
         try:
-            outcome = Sweep(jobs, opened, engine, _Silent()).run()
+            with show_sweep(progress) as view:
+                outcome = Sweep(jobs, opened, engine, view).run()
         except EngineError as error:
             raise EngineError(f"{error}. {GUARD}") from None
         _report(outcome)
         found = Results.of(opened).runs
-    wanted = {
-        (*cell.names, cell.protocol.split, cell.protocol.seed, cell.config, number)
-        for job in jobs
-        for cell, number in job.wanted
-    }
+    wanted = {key({**cell.columns, "run": number}) for job in jobs for cell, number in job.wanted}
     kept = [key(row) in wanted for row in found.to_dict("records")]
     return found[kept].reset_index(drop=True)
 
@@ -131,13 +128,3 @@ def _report(outcome: Outcome) -> None:
         raise RuntimeError(f"nothing could be trained; {job}: {in_short(reason)}\n\n{reason}")
     for job, reason in outcome.failed:
         warnings.warn(f"{job} is missing: {in_short(reason)}", stacklevel=3)
-
-
-class _Silent:
-    """A view that shows nothing."""
-
-    def say(self, message: str) -> None:
-        """Nothing."""
-
-    def show(self, sweep: Sweep) -> None:
-        """Nothing."""

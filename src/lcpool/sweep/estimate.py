@@ -63,7 +63,7 @@ class Estimate:
         a, p, data = cell.architecture, cell.protocol, cell.dataset
         steps = data.graphs / p.batch_size * STEP_SECONDS
         nodes = data.nodes * runs * NODE_SECONDS * a.hidden / 128 / (200 if self.cuda else 1)
-        epochs = min(p.max_epochs, max(USUAL_EPOCHS, p.patience))
+        epochs = min(p.epochs, max(USUAL_EPOCHS, p.patience))
         return epochs * a.poolings * POOL_COST.get(a.pool, OWN_COST) * (steps + nodes)
 
     def seconds(self, runs: Sequence[tuple[Cell, int]], stack: int | None = None) -> float:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import itertools
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from torch_geometric.data import Data
 
@@ -20,16 +19,25 @@ from lcpool.data import GraphSet, load_dataset
 from lcpool.data.load import read_dataset
 from lcpool.data.splits import MIN_GRAPHS
 from lcpool.data.table import paper_datasets
-from lcpool.models import Architecture, PoolingOptions
-from lcpool.models.backbone import BACKBONES, CONVS
-from lcpool.models.pooling import POOLINGS
-from lcpool.sweep.settings import checked, settings_of, telling
+from lcpool.models import Architecture
+from lcpool.settings import (
+    POOLS,
+    RUNS,
+    SETTINGS,
+    Setting,
+    by_name,
+    config_text,
+    flat,
+    in_groups,
+    labels,
+    read_config_text,
+    unnamed,
+)
+from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
 from lcpool.train.api import fingerprint
 
 Source = str | Path | GraphSet | Iterable[Data]
-# What to write for a setting, where the default says nothing.
-EXAMPLES = {"datasets": ["PROTEINS", "my_folder/MY_DATA"], "score_channels": 64}
 
 
 @dataclass(frozen=True)
@@ -85,13 +93,22 @@ def _lasting(source: str) -> str:
     return source if path.name == source and path.suffix != ".zip" else str(path.absolute())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cell:
     """What is repeated run by run: a dataset, a network, a protocol."""
 
     dataset: Dataset
     architecture: Architecture
     protocol: Protocol
+
+    # Not by the values: a ratio of 1 node and one of 1.0, all nodes, are equal numbers.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cell) and (self.dataset, self.config) == (
+            other.dataset, other.config,
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((self.dataset, self.config))
 
     @cached_property
     def config(self) -> str:
@@ -105,6 +122,13 @@ class Cell:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """What the runs of this cell have in common in a table, by the names of its columns."""
+        settings = flat(self.architecture, self.protocol)
+        own = {"dataset": self.dataset.name, "config": self.config}
+        return {c.name: {**settings, **own}[c.name] for c in OF_CELL}
+
+    @property
     def names(self) -> tuple[str, str, str, str]:
         """Dataset, backbone, convolution, pooling: the row of a table."""
         a = self.architecture
@@ -113,19 +137,21 @@ class Cell:
     @property
     def settings(self) -> dict[str, Any]:
         """Network and protocol, apart from names and split."""
-        return settings_of(self.architecture, self.protocol)
-
-
-def config_text(architecture: Architecture, protocol: Protocol) -> str:
-    """A configuration as canonical JSON: equal configurations, equal text."""
-    values = {"architecture": architecture.to_dict(), "protocol": asdict(protocol)}
-    return json.dumps(values, sort_keys=True)
+        return unnamed(flat(self.architecture, self.protocol))
 
 
 def read_config(text: str) -> tuple[Architecture, Protocol]:
-    """The inverse of :func:`config_text`."""
-    values = json.loads(text)
-    return Architecture.from_dict(values["architecture"]), Protocol(**values["protocol"])
+    """Network and protocol from what :func:`lcpool.settings.config_text` wrote."""
+    network, protocol = in_groups(read_config_text(text))
+    return Architecture(**network), Protocol(**protocol)
+
+
+DATASET = Setting(
+    "dataset", (str, Path, Dataset), "builtin", "TU names or paths.", "What to compare",
+    plural="datasets", example="PROTEINS",
+)  # fmt: skip
+# Everything that a grid can be told.
+KNOWN = {**SETTINGS, "runs": RUNS, "dataset": DATASET}
 
 
 @dataclass(frozen=True)
@@ -164,69 +190,57 @@ class Job:
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid of cells; the defaults are the paper's reading, on fresh splits of the built-in set.
+    """A grid of cells: the product of the values of all settings.
 
-    The names are those of :func:`lcpool.train.train`, in the plural where there can be several.
+    Attributes:
+        datasets: the datasets.
+        runs: how many runs each cell has.
+        settings: the values of every setting, in the order of their declaration.
     """
 
-    datasets: tuple[str | Path | Dataset, ...] = ("builtin",)
-    pools: tuple[str, ...] = tuple(POOLINGS)
-    backbones: tuple[str, ...] = ("hierarchical",)
-    convs: tuple[str, ...] = ("gcn",)
-    runs: int = 10
-    splits: tuple[str, ...] = ("fresh",)
-    seeds: tuple[int, ...] = (0,)
-    ratio: float = 0.5
-    hidden: int = 128
-    norm: str = "batch"
-    poolings: int = 1
-    score_channels: int | None = None
-    self_loops: bool = True
-    rescale: bool = False
-    hops: int = 3
-    epochs: int = 500
-    patience: int = 50
-    lr: float = 5e-4
-    batch_size: int = 32
+    datasets: tuple[str | Path | Dataset, ...]
+    runs: int
+    settings: Mapping[str, tuple[Any, ...]]
 
     @classmethod
     def of(cls, **values: Any) -> Grid:
-        """A grid from what a user wrote: one value stands for a list of one."""
-        known = {f.name: f.default for f in fields(cls)}
-        for name in values:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, 1) or [", ".join(known)]
-                raise ValueError(f"unknown setting '{name}' of a grid: did you mean {near[0]}?")
-        kinds = get_type_hints(cls)
-        values = {
-            name: checked(name, value, kinds[name], EXAMPLES.get(name, known[name]))
-            for name, value in values.items()
-        }
-        for name in ("runs", "epochs"):
-            if values.get(name, 1) < 1:
-                raise ValueError(f"'{name}' must be at least 1, not {values[name]}.")
-        return cls(**values)
+        """A grid from what a user wrote.
+
+        Args:
+            values: ``datasets``, ``runs``, and any setting by its name or plural, each with one
+                value or a list. What is left out has its default; ``pool`` all of the paper's.
+
+        Example:
+            >>> grid = Grid.of(pools=["lcpool", "topkpool"], ratio=[0.25, 0.5], runs=3)
+            >>> grid.settings["ratio"], grid.settings["hidden"]
+            ((0.25, 0.5), (128,))
+        """
+        said = by_name(values, KNOWN)
+        _, runs = said.pop("runs", ("runs", RUNS.default))
+        written, datasets = said.pop("dataset", ("datasets", DATASET.default))
+        default = {**{name: (one.default,) for name, one in SETTINGS.items()}, "pool": POOLS}
+        given = {name: SETTINGS[name].several(value, word) for name, (word, value) in said.items()}
+        return cls(DATASET.several(datasets, written), RUNS.checked(runs), {**default, **given})
 
     @classmethod
     def paper(cls) -> dict[str, Any]:
         """The settings of the paper's grid: 6 × 2 × 2 × 8 cells of ten runs, on one split each."""
-        names = {"datasets": paper_datasets(), "backbones": BACKBONES, "convs": CONVS}
-        return {**{name: tuple(values) for name, values in names.items()}, "splits": "shared"}
+        choices = {name: SETTINGS[name].choices for name in ("backbone", "conv")}
+        return {"dataset": tuple(paper_datasets()), **choices, "split": "shared"}
+
+    def configurations(self) -> Iterator[tuple[Architecture, Protocol]]:
+        """Every combination of settings, the first setting outermost."""
+        for values in itertools.product(*self.settings.values()):
+            network, protocol = in_groups(dict(zip(self.settings, values, strict=True)))
+            yield Architecture(**network), Protocol(**protocol)
 
     def cells(self, datasets: Mapping[Any, Dataset]) -> list[Cell]:
         """Every cell, datasets outermost; ``datasets`` holds what :attr:`datasets` refers to."""
-        options = PoolingOptions(
-            self.ratio, self.score_channels, self.self_loops, self.rescale, self.hops
-        )
+        combinations = list(self.configurations())
         return [
-            Cell(
-                datasets[dataset],
-                Architecture(backbone, conv, pool, self.hidden, self.norm, self.poolings, options),
-                Protocol(self.lr, self.batch_size, self.epochs, self.patience, split, seed),  # type: ignore[arg-type]
-            )
-            for dataset, backbone, conv, pool, seed, split in itertools.product(
-                self.datasets, self.backbones, self.convs, self.pools, self.seeds, self.splits
-            )
+            Cell(datasets[dataset], *combination)
+            for dataset in self.datasets
+            for combination in combinations
         ]
 
 
@@ -241,7 +255,7 @@ def make_jobs(
         stack: the most runs to train as one. Cells that have more together are several jobs, which
             workers can take side by side.
     """
-    alike: dict[tuple[Any, ...], dict[Cell, int]] = {}
+    alike: dict[tuple[Dataset, str], dict[Cell, int]] = {}
     loaded: dict[Any, Dataset] = {}
     for grid in grids:
         for source in grid.datasets:
@@ -250,14 +264,14 @@ def make_jobs(
             elif source not in loaded:
                 loaded[source] = Dataset.of(source, root)
         for cell in grid.cells(loaded):
-            network = replace(cell.architecture, backbone=BACKBONES[0])
-            key = cell.dataset, network, replace(cell.protocol, split="shared")
-            runs = alike.setdefault(key, {})
+            shared = replace(cell.protocol, split="shared")
+            key = config_text(replace(cell.architecture, backbone="hierarchical"), shared)
+            runs = alike.setdefault((cell.dataset, key), {})
             runs[cell] = max(grid.runs, runs.get(cell, 0))
     check_names(loaded.values())
     found = [job for runs in alike.values() for job in _jobs(runs, stack)]
-    labels = telling([job.cells[0].settings for job in found])
-    return [replace(job, label=label) for job, label in zip(found, labels, strict=True)]
+    words = labels([job.cells[0].settings for job in found])
+    return [replace(job, label=label) for job, label in zip(found, words, strict=True)]
 
 
 def _jobs(runs: Mapping[Cell, int], stack: int | None) -> list[Job]:
@@ -281,7 +295,8 @@ def check_names(datasets: Iterable[Dataset]) -> None:
 def read_grids(path: Path, over: Mapping[str, Any]) -> list[Grid]:
     """The grids of a TOML file.
 
-    Settings stand at its top; each table ``[[grid]]`` is a grid that changes some of them.
+    Settings are at its top; each table ``[[grid]]`` is a grid that changes some of them. A list of
+    values is a product.
 
     Args:
         path: the file.
@@ -295,6 +310,18 @@ def read_grids(path: Path, over: Mapping[str, Any]) -> list[Grid]:
     if not (isinstance(tables, list) and all(isinstance(table, dict) for table in tables)):
         raise ValueError(f"{path}: write grids as [[grid]].")
     try:
-        return [Grid.of(**{**values, **table, **over}) for table in tables]
+        return [Grid.of(**over_each_other(values, table, over)) for table in tables]
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def over_each_other(*several: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a grid in layers, the last one wins, whichever of its names a setting has.
+
+    >>> over_each_other({"pools": ["lcpool"], "runs": 3}, {"pool": "topkpool"})
+    {'pool': 'topkpool', 'runs': 3}
+    """
+    found: dict[str, tuple[str, Any]] = {}
+    for values in several:
+        found.update(by_name(values, KNOWN))
+    return dict(found.values())

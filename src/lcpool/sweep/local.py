@@ -14,7 +14,7 @@ from lcpool.sweep.engine import EngineError, Happened
 from lcpool.sweep.events import Ended, Event, Failed, Noted, Stopped, Task, is_fault
 from lcpool.sweep.mps import MPS
 from lcpool.sweep.worker import Worker
-from lcpool.train.api import pick_device
+from lcpool.train.device import pick_device
 
 # Workers that may die one after the other before they are ready.
 STILLBORN = 3

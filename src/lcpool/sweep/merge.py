@@ -6,10 +6,8 @@ import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lcpool.sweep.store import CIRCUMSTANCES, FIGURES, Store
-
-_COLUMNS = ("cell", "run", *FIGURES, *CIRCUMSTANCES)
-_NAMES = ", ".join(f'"{name}"' for name in _COLUMNS)
+from lcpool.sweep.columns import FIGURES
+from lcpool.sweep.store import Store, add_cell, add_run
 
 
 @dataclass
@@ -45,11 +43,8 @@ def merge(into: Store, path: Path) -> Merged:
             if known[cell["dataset"]] == cell["digest"]
         }
         for cell in cells.values():
-            values = tuple(cell)[:-2]  # How many runs fit in memory is another machine's affair.
-            connection.execute(
-                "INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", values
-            )
-        for row in source.rows(f"SELECT {_NAMES} FROM runs"):
+            add_cell(connection, dict(cell))  # but not how many runs fit in that machine's memory
+        for row in source.rows("SELECT * FROM runs"):
             if row["cell"] in cells:
                 _add_run(connection, row, cells[row["cell"]], merged)
     return merged
@@ -68,11 +63,10 @@ def _add_datasets(connection: sqlite3.Connection, source: Store, merged: Merged)
 def _add_run(
     connection: sqlite3.Connection, row: sqlite3.Row, cell: sqlite3.Row, merged: Merged
 ) -> None:
-    query = f"SELECT {_NAMES} FROM runs WHERE cell = ? AND run = ?"
+    query = "SELECT * FROM runs WHERE cell = ? AND run = ?"
     found = connection.execute(query, (row["cell"], row["run"])).fetchone()
     if found is None:
-        marks = ", ".join("?" * len(_COLUMNS))
-        connection.execute(f"INSERT INTO runs ({_NAMES}) VALUES ({marks})", tuple(row))
+        add_run(connection, dict(row))
         merged.added += 1
         return
     differ = [name for name in FIGURES if found[name] != row[name]]

@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
+from lcpool.settings import labels, read_config_text, unnamed
+from lcpool.sweep.columns import FIGURES
 from lcpool.sweep.events import Finished, Task
 from lcpool.sweep.grid import Cell, Dataset, read_config
-from lcpool.sweep.settings import settings_of, telling
-from lcpool.sweep.store import FIGURES, Row, Store, StoreError
+from lcpool.sweep.store import Row, Store, StoreError
 from lcpool.sweep.work import work
 
 NAMES = ("dataset", "backbone", "conv", "pool", "split", "seed")
@@ -77,8 +78,8 @@ def find(store: Store, name: str) -> sqlite3.Row:
             f"no run '{name}' in {store.path}: write DATASET/BACKBONE/CONV/POOL/RUN, as many of "
             "the names as it takes, settings as ratio=0.25."
         )
-    labels = telling([_settings(row) for row in fitting])
-    found = "; ".join(map(_in_words, fitting[:4], labels))
+    words = labels([_settings(row) for row in fitting])
+    found = "; ".join(map(_in_words, fitting[:4], words))
     more = f"; and {len(fitting) - 4} more" if len(fitting) > 4 else ""
     raise StoreError(f"'{name}' could be {found}{more}: add names, a setting, or the cell's id.")
 
@@ -90,7 +91,7 @@ def _names(row: sqlite3.Row) -> set[str]:
 
 
 def _settings(row: sqlite3.Row) -> dict[str, Any]:
-    return settings_of(*read_config(row["config"]))
+    return unnamed(read_config_text(row["config"]))
 
 
 def _in_words(row: sqlite3.Row, label: str) -> str:

@@ -13,24 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lcpool.sweep.columns import EXPORTED, KEY, NAMES, OF_CELL
 from lcpool.sweep.store import Store, StoreError, unpack
-
-# Column and type: which run, what came out, how it came about, what it was made with.
-TYPES = {
-    "dataset": "str", "backbone": "str", "conv": "str", "pool": "str", "run": "int64",
-    "test_accuracy": "float64", "test_accuracy_by_loss": "float64", "epochs": "int64",
-    "seconds": "float64", "val_accuracy": "float64", "val_loss": "float64", "epoch": "float64",
-    "epoch_by_loss": "float64", "diverged": "float64", "peak_memory": "float64", "stack": "int64",
-    "num_train": "int64", "num_val": "int64", "num_test": "int64", "split": "str",
-    "seed": "int64", "config": "str", "lcpool": "str", "torch": "str", "pyg": "str",
-    "python": "str", "device": "str", "commit": "str",
-}  # fmt: skip
-COLUMNS = tuple(TYPES)
-# Whole numbers that may be missing, and NaN then.
-MAYBE = ("epoch", "epoch_by_loss", "diverged", "peak_memory")
-
-# What tells a run from every other.
-KEY = ("dataset", "backbone", "conv", "pool", "split", "seed", "config", "run")
 
 Key = tuple[Any, ...]
 
@@ -64,7 +48,7 @@ class Results:
     """Runs and their curves.
 
     Attributes:
-        runs: a row a run, with the columns of ``COLUMNS``; accuracies in percent.
+        runs: a row a run, with the columns of ``lcpool.sweep.columns``; accuracies in percent.
         curves: by the key of a run, a row an epoch: training loss, validation loss, validation
             accuracy (a fraction). Runs without curves are left out.
         failures: the cells of a store that failed and have no run.
@@ -87,15 +71,16 @@ class Results:
     @classmethod
     def of(cls, store: Store) -> Results:
         """Everything in a store."""
-        # Cells have a stack too, and commit is a word of SQL's.
-        names = ", ".join({"stack": "runs.stack", "commit": '"commit"'}.get(n, n) for n in COLUMNS)
+        names = ", ".join(
+            f'{"cells" if column in OF_CELL else "runs"}."{column.name}"' for column in EXPORTED
+        )
         found = store.rows(
             f"SELECT {names}, curves FROM runs JOIN cells ON cell = cells.id "
-            "ORDER BY dataset, backbone, conv, pool, split, seed, config, run"
+            f"ORDER BY {', '.join(KEY)}"
         )
         curves = {key(dict(row)): _curve(dict(row), store.path) for row in found}
-        runs = pd.DataFrame([tuple(row)[:-1] for row in found], columns=COLUMNS)
-        return cls(runs.astype(TYPES), curves, _failures(store))
+        runs = pd.DataFrame([tuple(row)[:-1] for row in found], columns=NAMES)
+        return cls(runs.astype(_dtypes()), curves, _failures(store))
 
     def write(self, path: str | Path) -> Path:
         """Write a CSV file and, beside it, the curves; a folder gets ``runs.csv``."""
@@ -103,7 +88,7 @@ class Results:
         if path.suffix != ".csv":
             path = path / "runs.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
-        table = self.runs[list(COLUMNS)].astype(dict.fromkeys(MAYBE, "Int64"))
+        table = self.runs[list(NAMES)].astype({c.name: c.csv_dtype for c in EXPORTED})
         table.to_csv(path, index=False, lineterminator="\n")
         if self.curves:
             none = np.zeros((0, 3), np.float32)
@@ -119,6 +104,10 @@ class Results:
         runs = runs.reset_index(drop=True)
         kept = {key(row) for row in runs.to_dict("records")}
         return Results(runs, {name: c for name, c in self.curves.items() if name in kept})
+
+
+def _dtypes() -> dict[str, str]:
+    return {column.name: column.dtype for column in EXPORTED}
 
 
 def _read(path: Path) -> Results:
@@ -164,12 +153,13 @@ def _read_csv(path: Path) -> Results:
     try:
         # As text first: a dataset may be called NA, and Python reads numbers to the last bit.
         runs = pd.read_csv(path, dtype="str", keep_default_na=False)
-        missing = [name for name in COLUMNS if name not in runs.columns]
-        if missing:
+        lacking = [column for column in EXPORTED if column.name not in runs.columns]
+        if missing := [column.name for column in lacking if not column.absent]:
             raise ValueError(f"it lacks {', '.join(missing)}.")
-        numbers = [name for name, kind in TYPES.items() if kind == "float64"]
+        runs = runs.assign(**{column.name: "" for column in lacking})
+        numbers = [name for name, kind in _dtypes().items() if kind == "float64"]
         runs[numbers] = runs[numbers].replace("", "nan")
-        runs = runs[list(COLUMNS)].astype(TYPES)
+        runs = runs[list(NAMES)].astype(_dtypes())
     except ValueError as error:
         raise ValueError(f"{path} is no table of runs: {error}") from error
     curves = path.with_suffix(".npz")

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,36 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lcpool.sweep.columns import OF_CELL, OF_RUN, quoted
 from lcpool.sweep.grid import Cell, Dataset, Job
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
 PATIENCE = 60.0  # Seconds to wait for another process that is writing.
-
-# What became of a run, in the order of the runs table.
-FIGURES = (
-    "test_accuracy", "test_accuracy_by_loss", "val_accuracy", "val_loss", "epoch",
-    "epoch_by_loss", "epochs", "diverged", "num_train", "num_val", "num_test", "curves",
-)  # fmt: skip
-# How it came about; training it again need not repeat these.
-CIRCUMSTANCES = (
-    "seconds", "peak_memory", "stack", "mates", "device", "threads", "lcpool", "torch", "pyg",
-    "python", "commit",
-)  # fmt: skip
 
 _SCHEMA = f"""
 CREATE TABLE datasets (name TEXT PRIMARY KEY, digest TEXT NOT NULL, graphs INTEGER NOT NULL,
     nodes INTEGER NOT NULL, source TEXT, root TEXT) STRICT;
-CREATE TABLE cells (id TEXT PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets,
-    backbone TEXT NOT NULL, conv TEXT NOT NULL, pool TEXT NOT NULL, split TEXT NOT NULL,
-    seed INTEGER NOT NULL, config TEXT NOT NULL, stack INTEGER) STRICT;
-CREATE TABLE runs (cell TEXT NOT NULL REFERENCES cells, run INTEGER NOT NULL,
-    test_accuracy REAL, test_accuracy_by_loss REAL, val_accuracy REAL, val_loss REAL,
-    epoch INTEGER, epoch_by_loss INTEGER, epochs INTEGER NOT NULL, diverged INTEGER,
-    num_train INTEGER NOT NULL, num_val INTEGER NOT NULL, num_test INTEGER NOT NULL,
-    curves BLOB NOT NULL, seconds REAL NOT NULL, peak_memory INTEGER, stack INTEGER NOT NULL,
-    mates TEXT NOT NULL, device TEXT NOT NULL, threads INTEGER NOT NULL, lcpool TEXT NOT NULL,
-    torch TEXT NOT NULL, pyg TEXT NOT NULL, python TEXT NOT NULL, "commit" TEXT NOT NULL,
+CREATE TABLE cells (id TEXT PRIMARY KEY, {", ".join(c.schema for c in OF_CELL)}, stack INTEGER,
+    FOREIGN KEY (dataset) REFERENCES datasets) STRICT;
+CREATE TABLE runs (cell TEXT NOT NULL REFERENCES cells, {", ".join(c.schema for c in OF_RUN)},
     PRIMARY KEY (cell, run)) STRICT, WITHOUT ROWID;
 CREATE TABLE owners (id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL,
     born REAL NOT NULL, beat REAL NOT NULL) STRICT;
@@ -54,6 +37,9 @@ CREATE TABLE failures (cell TEXT NOT NULL, time REAL NOT NULL, reason TEXT NOT N
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """
+
+# The columns of the table of runs.
+RUN = ("cell", *(column.name for column in OF_RUN))
 
 Row = dict[str, Any]
 
@@ -194,12 +180,7 @@ class Store:
         with self.transaction() as connection:
             for cell in dict.fromkeys(cell for job in jobs for cell in job.cells):
                 self._add_dataset(connection, cell.dataset)
-                a, p = cell.architecture, cell.protocol
-                values = (cell.id, cell.dataset.name, a.backbone, a.conv, a.pool, p.split, p.seed)
-                connection.execute(
-                    "INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-                    (*values, cell.config),
-                )
+                add_cell(connection, {"id": cell.id, **cell.columns})
 
     def _add_dataset(self, connection: sqlite3.Connection, dataset: Dataset) -> None:
         query = "SELECT digest FROM datasets WHERE name = ?"
@@ -221,14 +202,9 @@ class Store:
 
     def save(self, rows: Sequence[Row]) -> None:
         """Enter runs that have ended. A run that is there already stays as it is."""
-        columns = ("cell", "run", *FIGURES, *CIRCUMSTANCES)
-        names = ", ".join(f'"{column}"' for column in columns)
-        marks = ", ".join("?" * len(columns))
         with self.transaction() as connection:
-            connection.executemany(
-                f"INSERT OR IGNORE INTO runs ({names}) VALUES ({marks})",
-                [[row[column] for column in columns] for row in rows],
-            )
+            for row in rows:
+                add_run(connection, row)
 
     def plan(self, cells: Iterable[Cell], stack: int | None) -> None:
         """Remember the most runs that fit as one, so that a continued cell does the same."""
@@ -241,6 +217,24 @@ class Store:
         with self.transaction() as connection:
             values = [(cell.id, now, reason) for cell in cells]
             connection.executemany("INSERT INTO failures VALUES (?, ?, ?)", values)
+
+
+def add_cell(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    """Enter a cell, unless it is there; its columns and its ``id`` by name."""
+    _insert(connection, "cells", ("id", *(column.name for column in OF_CELL)), values)
+
+
+def add_run(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    """Enter a run, unless it is there; its columns and its ``cell`` by name."""
+    _insert(connection, "runs", RUN, values)
+
+
+def _insert(
+    connection: sqlite3.Connection, table: str, names: tuple[str, ...], values: Mapping[str, Any]
+) -> None:
+    marks = ", ".join("?" * len(names))
+    query = f"INSERT OR IGNORE INTO {table} ({quoted(names)}) VALUES ({marks})"
+    connection.execute(query, [values[name] for name in names])
 
 
 def pack(curves: Sequence[Sequence[float]]) -> bytes:

@@ -5,54 +5,47 @@ from __future__ import annotations
 import hashlib
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch_geometric.data import Data
 
 from lcpool.data import GraphSet, load_dataset
-from lcpool.models import Architecture, Backbone, PoolingOptions
+from lcpool.models import Architecture
 from lcpool.models.pooling import import_class
+from lcpool.settings import RUNS, by_name, flat, in_groups, takes_settings
 from lcpool.train.checkpoint import Checkpoint, interrupt_later
-from lcpool.train.loop import Trainer, initial_model, run_losses
+from lcpool.train.device import device_name, pick_device
+from lcpool.train.loop import Trainer, initial_model
+from lcpool.train.memory import stack_size
+from lcpool.train.progress import show_training
 from lcpool.train.protocol import Protocol
 from lcpool.train.result import Model, Result
-from lcpool.train.seeding import seeded
-from lcpool.train.stackable import CannotStackError
-from lcpool.train.stacked import Single, Stack
 from lcpool.train.tensors import take_over
+from lcpool.train.training import Halved, in_stacks, training
 
 OnEpoch = Callable[[Trainer], None]
 
 
+@takes_settings
 def train(
     dataset: str | Path | GraphSet | Iterable[Data],
-    pool: str = "lcpool",
-    backbone: str = "hierarchical",
-    conv: str = "gcn",
-    runs: int = 10,
+    pool: str = Architecture.pool,
+    backbone: str = Architecture.backbone,
+    conv: str = Architecture.conv,
+    runs: int = RUNS.default,
     *,
-    ratio: float = 0.5,
-    hidden: int = 128,
-    norm: str = "batch",
-    poolings: int = 1,
-    score_channels: int | None = None,
-    self_loops: bool = True,
-    rescale: bool = False,
-    hops: int = 3,
-    epochs: int = 500,
-    patience: int = 50,
-    lr: float = 5e-4,
-    batch_size: int = 32,
-    split: str = "shared",
-    seed: int = 0,
     device: str | torch.device | None = None,
     stack: int | None = None,
     checkpoints: str | Path | None = None,
     root: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
+    progress: bool = False,
+    **settings: Any,
 ) -> Result:
     """Train a network on a dataset by the paper's protocol, several runs as one.
 
@@ -62,42 +55,29 @@ def train(
         backbone: "hierarchical" or "plain".
         conv: "gcn" or "graphconv".
         runs: how many runs, each with its own first parameters and order.
-        ratio: share of the nodes that is kept.
-        hidden: width of the network.
-        norm: "batch", "layer" or "none".
-        poolings: how many times to pool.
-        score_channels: width inside LCSMP.
-        self_loops: keep the diagonal of LCPool's A'.
-        rescale: gate LCPool's features with n·h in place of h.
-        hops: how far apart LCPool connects nodes.
-        epochs: the most epochs.
-        patience: epochs without improvement after which a selection rule is settled.
-        lr: learning rate.
-        batch_size: graphs of a batch.
-        split: "shared", one split for all runs, or "fresh", a new one for each.
-        seed: the number that all random choices derive from.
+        settings: what else there is to set about network and protocol.
         device: where to train; a GPU if there is one.
         stack: the most runs to train as one; by default as many as fit in memory.
         checkpoints: a folder to continue from after an interruption; without one, none is kept.
         root: where to look for the dataset.
         on_epoch: called after each epoch with the trainer.
+        progress: show on stderr how it goes on: a table in a terminal, lines elsewhere.
 
     Example:
         >>> result = train("builtin", "topkpool", runs=2, epochs=1, hidden=8, device="cpu")
         >>> len(result.accuracies()), result.model.predict(load_dataset("builtin")).shape[0] > 0
         (2, True)
     """
-    for name, number in (("runs", runs), ("epochs", epochs)):
-        if number < 1:
-            raise ValueError(f"'{name}' must be at least 1, not {number}.")
-    options = PoolingOptions(ratio, score_channels, self_loops, rescale, hops)
-    architecture = Architecture(backbone, conv, pool, hidden, norm, poolings, options)
-    protocol = Protocol(lr, batch_size, epochs, patience, split, seed)  # type: ignore[arg-type]
+    said = by_name({"backbone": backbone, "conv": conv, "pool": pool, **settings}, plurals=False)
+    network, protocol = in_groups({name: value for name, (_, value) in said.items()})
+    architecture, how = Architecture(**network), Protocol(**protocol)
+    numbers = range(RUNS.checked(runs))
     graphs = dataset if isinstance(dataset, GraphSet) else load_dataset(dataset, root=root)
     folder = None if checkpoints is None else Path(checkpoints)
-    return train_runs(
-        graphs, architecture, protocol, range(runs), pick_device(device), stack, folder, on_epoch
-    )
+    with show_training(progress, len(numbers), on_epoch) as watch:
+        return train_runs(
+            graphs, architecture, how, numbers, pick_device(device), stack, folder, watch
+        )
 
 
 def train_runs(
@@ -115,14 +95,23 @@ def train_runs(
         raise ValueError(f"{graphs.name} has {graphs.num_classes} classes; training needs two.")
     graphs = graphs.to(device)
     size = stack_size(graphs, architecture, protocol, len(numbers), stack)
-    trainers, finished = [], []
-    for start in range(0, len(numbers), size):
-        part = numbers[start : start + size]
-        trainer = Trainer(graphs, architecture, protocol, part)
-        checkpoint = _checkpoint(trainer, architecture, checkpoints)
-        train_to_the_end(trainer, checkpoint, on_epoch)
-        finished.append(checkpoint)
-        trainers.append(trainer)
+    finished: list[tuple[Trainer, Checkpoint]] = []
+    with interrupt_later() as interrupted:
+
+        def begin(part: Sequence[int]) -> _Stack:
+            checkpoint = _checkpoint(graphs, architecture, protocol, part, checkpoints)
+            make = partial(Trainer, graphs, architecture, protocol, part)
+            return _Stack(make, checkpoint, interrupted, finished)
+
+        for said in in_stacks(numbers, size, begin, device):
+            if isinstance(said, Halved):
+                size = said.stack
+                warnings.warn(f"memory is too small: training {size} runs as one", stacklevel=2)
+            elif on_epoch is not None:
+                on_epoch(said)
+        if interrupted():  # whenever it was, the last epoch is whole
+            raise KeyboardInterrupt
+    trainers = [trainer for trainer, _ in finished]
     result = Result(
         dataset=graphs.name,
         architecture=architecture,
@@ -133,78 +122,31 @@ def train_runs(
         stack=size,
         best=best_model(graphs, architecture, trainers),
     )
-    for checkpoint in finished:
+    for _, checkpoint in finished:
         checkpoint.remove()
     return result
 
 
-def train_to_the_end(
-    trainer: Trainer, checkpoint: Checkpoint, on_epoch: OnEpoch | None = None
-) -> None:
-    """Train until every run has ended, and test; continue from the checkpoint if there is one."""
-    saved = checkpoint.load(trainer.graphs.x.device)
-    if saved is not None:
-        trainer.load_state(saved)
-    with interrupt_later() as interrupted:
-        while not (trainer.ended or interrupted()):
-            trainer.train_epoch()
-            checkpoint.save(trainer.state, now=trainer.ended)
-            if on_epoch is not None:
-                on_epoch(trainer)
-        if interrupted():  # whenever it was, the last epoch is whole
-            checkpoint.save(trainer.state, now=True)
-            raise KeyboardInterrupt
-    trainer.test()
+@dataclass
+class _Stack:
+    """Some runs of the cell that are trained as one; enters itself among the finished."""
+
+    make: Callable[[], Trainer]
+    checkpoint: Checkpoint
+    asked_to_stop: Callable[[], bool]
+    finished: list[tuple[Trainer, Checkpoint]]
+
+    def train(self) -> Generator[Trainer, None, bool]:
+        """Train to the end; the trainer after each epoch."""
+        trainer = self.make()
+        yield from training(trainer, self.checkpoint, _warn, self.asked_to_stop)
+        if trainer.tested:
+            self.finished.append((trainer, self.checkpoint))
+        return trainer.tested
 
 
-def stack_size(
-    graphs: GraphSet,
-    architecture: Architecture,
-    protocol: Protocol,
-    runs: int,
-    limit: int | None,
-) -> int:
-    """How many runs to train as one.
-
-    By default as many as fit: on a GPU, by the memory that a step of one run takes on the batch of
-    the largest graphs; on a CPU, where a stack gains little beyond that, ten.
-    """
-    if limit is not None and limit < 1:
-        raise ValueError(f"'stack' must be at least 1, not {limit}.")
-    size = min(runs, limit or runs)
-    if size == 1:
-        return 1
-    try:
-        with seeded(0):
-            Stack([initial_model(graphs, architecture, protocol, 0)])
-    except CannotStackError as error:
-        warnings.warn(f"training one run at a time: {error}", stacklevel=3)
-        return 1
-    if limit is not None:
-        return size
-    if graphs.x.is_cuda:
-        one = step_memory(graphs, initial_model(graphs, architecture, protocol, 0), protocol)
-        free, _ = torch.cuda.mem_get_info(graphs.x.device)
-        fit = int(0.8 * free / max(one, 1))
-    else:
-        fit = 10
-    return max(1, min(size, fit))
-
-
-def step_memory(graphs: GraphSet, model: Backbone, protocol: Protocol) -> int:
-    """The most bytes of GPU memory that a training step of one run can take."""
-    device = graphs.x.device
-    largest = graphs.node_counts.argsort(descending=True)[: protocol.batch_size]
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    batch = graphs.batch(largest)
-    with seeded(0, device):
-        loss = run_losses(Single(model.to(device))(batch, 1), batch, 1)
-        torch.autograd.backward(loss.sum())
-    peak = torch.cuda.max_memory_allocated(device) - before
-    del loss, batch
-    torch.cuda.empty_cache()
-    return peak
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
 
 
 def best_model(
@@ -239,17 +181,22 @@ def fingerprint(graphs: GraphSet) -> str:
     return digest.hexdigest()
 
 
-def _checkpoint(trainer: Trainer, architecture: Architecture, folder: Path | None) -> Checkpoint:
+def _checkpoint(
+    graphs: GraphSet,
+    architecture: Architecture,
+    protocol: Protocol,
+    numbers: Sequence[int],
+    folder: Path | None,
+) -> Checkpoint:
     if folder is None:
         return Checkpoint(None, {})
     identity = {
-        "format": 1,
-        "dataset": trainer.graphs.name,
-        "graphs": fingerprint(trainer.graphs),
-        "architecture": architecture.to_dict(),
+        "format": 2,
+        "dataset": graphs.name,
+        "graphs": fingerprint(graphs),
+        "settings": flat(architecture, protocol),
         "code": pooling_code(architecture.pool),
-        "protocol": asdict(trainer.protocol),
-        "runs": [run.number for run in trainer.runs],
+        "runs": list(numbers),
     }
     return Checkpoint(folder, identity)
 
@@ -266,18 +213,3 @@ def pooling_code(name: str) -> str:
     except (OSError, TypeError):  # written into an interpreter, not into a file
         return ""
     return hashlib.sha256(source).hexdigest()
-
-
-def pick_device(device: str | torch.device | None) -> torch.device:
-    """The device that was asked for, or a GPU if there is one."""
-    if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    found = torch.device(device)
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device '{device}' was asked for, but torch sees no CUDA device.")
-    return found
-
-
-def device_name(device: torch.device) -> str:
-    """The device in words."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"

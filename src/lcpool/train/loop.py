@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lcpool.data import GraphBatch, GraphSet, Split
 from lcpool.models import Architecture, Backbone, Output
+from lcpool.settings import BackboneName
 from lcpool.train.protocol import RULES, Choice, Protocol
 from lcpool.train.seeding import seeded
 from lcpool.train.stacked import as_one
@@ -33,7 +34,7 @@ class Run:
         curves: a row an epoch: training loss, validation loss, validation accuracy.
         diverged: the epoch in which a loss was no number any more, or None.
         test: test accuracy and loss at the epoch chosen by each rule.
-        test_size: the number of test graphs; 0 before the test.
+        num_test: the number of test graphs; 0 before the test.
         largest_class: the share of the most frequent class among the test graphs, as a fraction:
             the accuracy of a network that says nothing else. NaN before the test.
         constant: whether the network chosen by each rule gives one and the same class to all test
@@ -45,8 +46,8 @@ class Run:
     curves: list[tuple[float, float, float]] = field(default_factory=list)
     diverged: int | None = None
     test: dict[str, tuple[float, float]] = field(default_factory=dict)
-    test_size: int = 0
-    largest_class: float = math.nan
+    num_test: int = 0
+    largest_class: float = field(default=math.nan, compare=False)
     constant: dict[str, bool] = field(default_factory=dict)
 
     @property
@@ -70,7 +71,8 @@ class Run:
                 rule: _percent(*figures) if self.choices[rule].epoch else None
                 for rule, figures in self.test.items()
             },
-            "largest_class": 100 * self.largest_class,
+            "num_test": self.num_test,
+            "largest_class": None if math.isnan(self.largest_class) else 100 * self.largest_class,
             "constant": {
                 rule: constant if self.choices[rule].epoch else None
                 for rule, constant in self.constant.items()
@@ -89,7 +91,7 @@ class Run:
 
     def ended(self, protocol: Protocol) -> bool:
         """Whether there is nothing more to train."""
-        if self.diverged is not None or self.epochs >= protocol.max_epochs:
+        if self.diverged is not None or self.epochs >= protocol.epochs:
             return True
         return self.epochs > 0 and all(
             choice.closed(self.epochs, protocol.patience) for choice in self.choices.values()
@@ -137,12 +139,12 @@ class Trainer:
         protocol: Protocol,
         numbers: Sequence[int],
         splits: Sequence[Split] | None = None,
-        backbones: Sequence[str] | None = None,
+        backbones: Sequence[BackboneName] | None = None,
     ) -> None:
         self.graphs, self.protocol = graphs, protocol
         self.runs = [Run(number) for number in numbers]
         self.active = list(range(len(numbers)))
-        self.seconds = 0.0
+        self.seconds = self.pace = 0.0  # of all epochs, and of the last
         self.splits = splits or [protocol.split_of(len(graphs), number) for number in numbers]
         models = [
             initial_model(graphs, replace(architecture, backbone=backbone), protocol, number)
@@ -170,6 +172,11 @@ class Trainer:
         """Whether every run has ended."""
         return not self.active
 
+    @property
+    def tested(self) -> bool:
+        """Whether the test graphs have been looked at: there is nothing more to do."""
+        return all(run.test for run in self.runs)
+
     def train_epoch(self) -> None:
         """One epoch of every run that has not ended: train, validate, choose, drop the ended."""
         started = time.perf_counter()
@@ -179,7 +186,8 @@ class Trainer:
         rows = torch.stack([train_loss, val.loss, val.accuracy], dim=1).tolist()
         self._choose(rows)
         self._drop_ended()
-        self.seconds += time.perf_counter() - started
+        self.pace = time.perf_counter() - started
+        self.seconds += self.pace
 
     def _random(self, epoch: int) -> AbstractContextManager[None]:
         """What the networks draw inside follows from the seed, the runs and the epoch alone."""
@@ -258,7 +266,7 @@ class Trainer:
         self.active = list(range(len(self.runs)))
         targets = self.graphs.targets.cpu()
         for run, split in zip(self.runs, self.splits, strict=True):
-            run.test_size = len(split.test)
+            run.num_test = len(split.test)
             run.largest_class = int(targets[split.test].bincount().max()) / len(split.test)
         for rule in RULES:
             self.stack.restore(self.best[rule])

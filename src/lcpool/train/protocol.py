@@ -16,47 +16,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lcpool.data import Split, split
+from lcpool.settings import ProtocolSettings
 
 RULES = ("accuracy", "loss")
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Protocol(ProtocolSettings):
     """How a network is trained.
 
-    Attributes:
-        lr: Adam's learning rate.
-        batch_size: graphs of a batch.
-        max_epochs: the most epochs.
-        patience: epochs without a better one after which a rule has chosen.
-        split: "shared", one split for all runs, or "fresh", a new one for each.
-        seed: the one number that every random choice derives from.
+    Its fields are the settings that :class:`lcpool.settings.ProtocolSettings` declares.
     """
-
-    lr: float = 5e-4
-    batch_size: int = 32
-    max_epochs: int = 500
-    patience: int = 50
-    split: Literal["shared", "fresh"] = "shared"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, least in (("batch_size", 2), ("max_epochs", 1), ("patience", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"'{name}' must be at least {least}, not {getattr(self, name)}.")
-        if not 0 < self.lr < math.inf:
-            raise ValueError(f"'lr' must be positive, not {self.lr}.")
-        if self.split not in ("shared", "fresh"):
-            raise ValueError(
-                f"unknown split '{self.split}': choose shared, fresh or, in a sweep, both."
-            )
 
     def split_of(self, num_graphs: int, run: int) -> Split:
         """The training, validation and test graphs of a run."""

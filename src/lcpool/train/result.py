@@ -16,6 +16,7 @@ from lcpool.data.degrees import features_are_degrees, with_degrees
 from lcpool.data.files import read_whole, write_atomically
 from lcpool.data.load import single_graphs
 from lcpool.models import Architecture, Backbone
+from lcpool.settings import flat
 from lcpool.train.loop import EVAL_BATCH, Run
 from lcpool.train.protocol import RULES, Protocol
 from lcpool.train.seeding import seeded
@@ -161,7 +162,7 @@ class Model:
         """Write the network, its shape and its classes; :meth:`load` reads them back."""
         values = {
             "lcpool": FORMAT,
-            "architecture": self.network.architecture.to_dict(),
+            "architecture": asdict(self.network.architecture),
             "classes": list(self.classes),
             "mean_nodes": self.mean_nodes,
             "dataset": self.dataset,
@@ -188,7 +189,7 @@ class Model:
                 f"{path} is no lcpool model of format {FORMAT}; train models of earlier versions "
                 f"again. {HOW_TO_SAVE}"
             )
-        architecture = Architecture.from_dict(values["architecture"])
+        architecture = Architecture(**values["architecture"])
         size = (values["num_features"], len(values["classes"]), values["mean_nodes"])
         with seeded(0):
             network = Backbone(*size, architecture)
@@ -244,9 +245,9 @@ class Result:
         return self.best
 
     @property
-    def test_size(self) -> int:
+    def num_test(self) -> int:
         """The number of test graphs of a run."""
-        return self.runs[0].test_size
+        return self.runs[0].num_test
 
     @property
     def largest_class(self) -> float:
@@ -279,11 +280,10 @@ class Result:
         """Everything but the network, as plain values; accuracies and shares in percent."""
         return {
             "dataset": self.dataset,
-            "architecture": self.architecture.to_dict(),
-            "protocol": asdict(self.protocol),
+            "settings": flat(self.architecture, self.protocol),
             "mean": {rule: self.mean(rule) for rule in RULES},
             "std": {rule: self.std(rule) for rule in RULES},
-            "test_size": self.test_size,
+            "num_test": self.num_test,
             "largest_class": self.largest_class,
             "runs": [run.to_dict() for run in self.runs],
             "seconds": self.seconds,

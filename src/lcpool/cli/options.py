@@ -1,0 +1,114 @@
+"""Options of the command line, made from the declarations of settings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from lcpool.settings import POOLS, RUNS, SETTINGS, Setting, scopes
+
+# As help panels show them: the number of runs belongs to the protocol.
+OPTIONS = [one for scope in scopes([RUNS, *SETTINGS.values()]).values() for one in scope]
+# What stands for all choices of a setting where several can be given.
+EVERY = ("all", "both")
+
+Command = Callable[..., Any]
+
+
+def takes_settings(several: bool = False) -> Callable[[Command], Command]:
+    """Give a command with ``**settings`` an option for each setting, before its own options.
+
+    Args:
+        several: whether a list can be given, with commas or by repeating the option; plurals are
+            names of the same option then.
+    """
+
+    def add(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        own = [p for name, p in signature.parameters.items() if name != "settings"]
+        first = [p for p in own if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        last = [p for p in own if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        parameters = [*first, *(_parameter(one, several) for one in OPTIONS), *last]
+        command.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+        )
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        return command
+
+    return add
+
+
+def _parameter(one: Setting, several: bool) -> inspect.Parameter:
+    many = several and one is not RUNS
+    flag = bool in one.kinds
+    default: Any = one.default if flag or one.default is None else str(one.default)
+    shown: bool | str = one.unset or True
+    if many and flag:
+        shown = f"{'' if default else 'no-'}{one.name.replace('_', '-')}"
+    if many and one.name == "pool":
+        default, shown = ",".join(POOLS), "all of the paper's"
+    kind: Any = bool if flag else str
+    option = typer.Option(
+        *_names(one, many, flag),
+        help=one.help,
+        metavar="" if flag else _metavar(one),
+        show_default=shown,
+        rich_help_panel=one.scope,
+    )
+    if many:
+        kind, default = list[kind], [] if default is None else [default]
+    elif default is None:
+        kind |= None
+    return inspect.Parameter(
+        one.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, option],
+    )
+
+
+def _names(one: Setting, many: bool, flag: bool) -> Iterator[str]:
+    name = one.name.replace("_", "-")
+    yield f"--{name}/--no-{name}" if flag else f"--{name}"
+    if many and one.plural:
+        yield f"--{one.plural}"
+    if one.name == "pool":
+        yield "-p"
+
+
+def _metavar(one: Setting) -> str:
+    if one.choices:
+        return "|".join(map(str, one.choices))
+    words = {int: "INTEGER", float: "NUMBER", str: "NAME"}
+    return next(word for kind, word in reversed(words.items()) if kind in one.kinds)
+
+
+def given(context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that were said on the command line, as grids and functions take them.
+
+    A list, where the option takes several. Types and ranges are checked by who takes them.
+    """
+    said = {
+        one.name: (one, values[one.name])
+        for one in OPTIONS
+        if (source := context.get_parameter_source(one.name)) and source.name == "COMMANDLINE"
+    }
+    return {name: _read(one, value) for name, (one, value) in said.items()}
+
+
+def _read(one: Setting, value: Any) -> Any:
+    if isinstance(value, list):
+        return [item for part in value for item in _items(one, part)]
+    return one.parse(value) if isinstance(value, str) else value
+
+
+def _items(one: Setting, part: Any) -> list[Any]:
+    """The values that one option, perhaps with commas, stands for."""
+    if not isinstance(part, str):
+        return [part]
+    if part in EVERY and one.choices:
+        return list(one.choices)
+    return [one.parse(item) for item in part.split(",") if item]

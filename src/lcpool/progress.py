@@ -1,0 +1,172 @@
+"""How something goes on, shown on stderr.
+
+A table that is redrawn in place where a terminal can do that; plain lines elsewhere: in a file, a
+log, or where ``TERM`` is ``dumb``. What is in the table is the affair of who shows it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from lcpool.extras import needs_lab
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+# Seconds between two drawings of the table, and between two lines where there is none.
+REDRAW, PAUSE = 0.25, 10.0
+
+
+class Board(NamedTuple):
+    """What there is to show at a moment.
+
+    Items:
+        columns: titles of the table; the first column is text, the others are numbers.
+        rows: the table.
+        summary: the state in one line, below the table.
+        details: what the table shows, in short, for where there is no table.
+    """
+
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    summary: str
+    details: str = ""
+
+
+class Display(Protocol):
+    """Shows a user how something goes on."""
+
+    def say(self, message: str) -> None:
+        """A line that stays."""
+
+    def mention(self, message: str) -> None:
+        """A line for where there is no table that shows the same."""
+
+    def show(self, board: Callable[[], Board]) -> None:
+        """The state of things; called often, and asked for it a few times a second at most."""
+
+
+class SilentDisplay:
+    """Shows nothing."""
+
+    def say(self, message: str) -> None:
+        """Nothing."""
+
+    def mention(self, message: str) -> None:
+        """Nothing."""
+
+    def show(self, board: Callable[[], Board]) -> None:
+        """Nothing."""
+
+
+class LineDisplay:
+    """A line for everything that happens, and one every so often with the state of things."""
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.shown = console, -PAUSE
+
+    def say(self, message: str) -> None:
+        """Print a line as it is, however long."""
+        self.console.print(message, soft_wrap=True, highlight=False, markup=False)
+
+    def mention(self, message: str) -> None:
+        """Print a line."""
+        self.say(message)
+
+    def show(self, board: Callable[[], Board]) -> None:
+        """Print the state if the last time is long ago."""
+        if time.monotonic() - self.shown >= PAUSE:
+            now = board()
+            self.say(" · ".join(filter(None, (now.summary, now.details))))
+            self.shown = time.monotonic()
+
+
+class LiveDisplay:
+    """A table that is redrawn in place, below what was said.
+
+    Args:
+        console: a terminal that can be redrawn.
+        keep: leave the last table there in the end.
+    """
+
+    def __init__(self, console: Console, keep: bool = False) -> None:
+        from rich.live import Live
+
+        self.live = Live(console=console, auto_refresh=False, transient=not keep)
+        self.drawn = -REDRAW
+        self.board: Callable[[], Board] = lambda: Board((), [], "")
+
+    def say(self, message: str) -> None:
+        """Print a line above the table."""
+        self.live.console.print(message, highlight=False, markup=False)
+
+    def mention(self, message: str) -> None:
+        """Nothing: the table shows it."""
+
+    def show(self, board: Callable[[], Board]) -> None:
+        """Draw the table if the last time is long ago; the first time begins it."""
+        self.board = board
+        if not self.live.is_started:  # Not before: a download has a display of its own.
+            self.live.start()
+        if time.monotonic() - self.drawn >= REDRAW:
+            self.live.update(drawing(board()), refresh=True)
+            self.drawn = time.monotonic()
+
+    def close(self) -> None:
+        """Draw the table for the last time, and give the terminal back."""
+        if self.live.is_started:
+            self.live.update(drawing(self.board()), refresh=True)
+            self.live.stop()
+
+
+def drawing(board: Board) -> RenderableType:
+    """The table of a board and its summary."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*board.columns, box=SIMPLE_HEAD)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in board.rows:
+        table.add_row(*map(Text, row))  # Text: a name is no markup
+    return Group(table, Text(board.summary))
+
+
+@contextmanager
+def display(shown: bool = True, keep: bool = False) -> Iterator[Display]:
+    """A display on stderr while inside.
+
+    Args:
+        shown: whether to show anything at all.
+        keep: leave the last table on the terminal.
+    """
+    if not shown:
+        yield SilentDisplay()
+        return
+    with needs_lab():
+        from rich.console import Console
+    console = Console(stderr=True)
+    # Colours may be forced where nothing can be redrawn, as in the log of a build.
+    if not (console.is_interactive and console.file.isatty()):
+        yield LineDisplay(console)
+        return
+    live = LiveDisplay(console, keep)
+    try:
+        yield live
+    finally:
+        live.close()
+
+
+def clock(seconds: float) -> str:
+    """Seconds as h:mm:ss.
+
+    >>> clock(3725.4)
+    '1:02:05'
+    """
+    return str(timedelta(seconds=round(seconds)))

@@ -1,0 +1,137 @@
+"""The columns of a run, declared once.
+
+The store's schema, the types of a table of runs, the CSV files and the table in ``docs/sweep.md``
+follow from the declarations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WHICH, OUTCOME, CIRCUMSTANCE = "which run", "what came out", "how it came about"
+
+DTYPES = {"TEXT": "str", "INTEGER": "int64", "REAL": "float64"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: of the column, everywhere.
+        sql: its type in the store.
+        group: which run it was, what came out, or how it came about.
+        help: what is in it.
+        null: whether a run may have no value here.
+        absent: whether a CSV file may lack the column; its values are missing then.
+        exported: whether it is a column of tables too, or of the store alone.
+    """
+
+    name: str
+    sql: str
+    group: str
+    help: str
+    null: bool = False
+    absent: bool = False
+    exported: bool = True
+
+    @property
+    def dtype(self) -> str:
+        """Its type in pandas; whole numbers that may be missing are floats there."""
+        return DTYPES["REAL" if self.sql == "INTEGER" and self.null else self.sql]
+
+    @property
+    def csv_dtype(self) -> str:
+        """Its type when a CSV file is written: whole numbers without a point."""
+        return "Int64" if self.sql == "INTEGER" else self.dtype
+
+    @property
+    def schema(self) -> str:
+        """Its definition in SQL."""
+        return f'"{self.name}" {self.sql}{"" if self.null else " NOT NULL"}'
+
+
+COLUMNS = (
+    Column("dataset", "TEXT", WHICH, "name of the data"),
+    Column("backbone", "TEXT", WHICH, "`hierarchical` or `plain`"),
+    Column("conv", "TEXT", WHICH, "`gcn` or `graphconv`"),
+    Column("pool", "TEXT", WHICH, "the pooling's paper name, or `module:Class`"),
+    Column("run", "INTEGER", WHICH, "number of the run in its cell, from 0"),
+    Column(
+        "test_accuracy", "REAL", OUTCOME,
+        "test accuracy in percent, at the epoch chosen by validation accuracy; empty if the run "
+        "diverged before any was chosen", null=True,
+    ),
+    Column(
+        "test_accuracy_by_loss", "REAL", OUTCOME,
+        "the same at the epoch chosen by validation loss", null=True,
+    ),
+    Column("epochs", "INTEGER", OUTCOME, "epochs trained"),
+    Column(
+        "seconds", "REAL", CIRCUMSTANCE,
+        "the run's share of the wall time of its stack",
+    ),
+    Column("val_accuracy", "REAL", OUTCOME, "best validation accuracy in percent", null=True),
+    Column("val_loss", "REAL", OUTCOME, "lowest validation loss", null=True),
+    Column("epoch", "INTEGER", OUTCOME, "the epoch chosen by validation accuracy", null=True),
+    Column("epoch_by_loss", "INTEGER", OUTCOME, "the epoch chosen by validation loss", null=True),
+    Column(
+        "diverged", "INTEGER", OUTCOME,
+        "the epoch in which a loss was no number any more, if any", null=True,
+    ),
+    Column(
+        "peak_memory", "INTEGER", CIRCUMSTANCE,
+        "bytes of GPU memory of the stack; on a CPU, by how much the process grew", null=True,
+    ),
+    Column("stack", "INTEGER", CIRCUMSTANCE, "how many runs were trained as one"),
+    Column("num_train", "INTEGER", OUTCOME, "training graphs"),
+    Column("num_val", "INTEGER", OUTCOME, "validation graphs"),
+    Column("num_test", "INTEGER", OUTCOME, "test graphs"),
+    Column(
+        "largest_class", "REAL", OUTCOME,
+        "share in percent of the largest class among the test graphs: the accuracy of a network "
+        "that always predicts that class", null=True, absent=True,
+    ),
+    Column(
+        "constant", "INTEGER", OUTCOME,
+        "1 if the network chosen by validation accuracy predicts one class for all test graphs, "
+        "else 0", null=True, absent=True,
+    ),
+    Column(
+        "constant_by_loss", "INTEGER", OUTCOME,
+        "the same for the network chosen by validation loss", null=True, absent=True,
+    ),
+    Column("curves", "BLOB", OUTCOME, "learning curves", exported=False),
+    Column("split", "TEXT", WHICH, "`shared` or `fresh`"),
+    Column("seed", "INTEGER", WHICH, "the number that all random choices derive from"),
+    Column("config", "TEXT", WHICH, "all settings as one JSON object with sorted keys"),
+    Column("lcpool", "TEXT", CIRCUMSTANCE, "version of lcpool"),
+    Column("torch", "TEXT", CIRCUMSTANCE, "version of torch"),
+    Column("pyg", "TEXT", CIRCUMSTANCE, "version of PyG"),
+    Column("python", "TEXT", CIRCUMSTANCE, "version of Python"),
+    Column("device", "TEXT", CIRCUMSTANCE, "what it was trained on"),
+    Column("commit", "TEXT", CIRCUMSTANCE, "commit of the sources, with + if they were changed"),
+    Column("mates", "TEXT", CIRCUMSTANCE, "the runs of its stack", exported=False),
+    Column("threads", "INTEGER", CIRCUMSTANCE, "threads it was trained with", exported=False),
+)  # fmt: skip
+
+EXPORTED = tuple(column for column in COLUMNS if column.exported)
+# The columns of a table of runs, in its order.
+NAMES = tuple(column.name for column in EXPORTED)
+# What names a cell; all its runs have it in common.
+OF_CELL = tuple(c for c in COLUMNS if c.group == WHICH and c.name != "run")
+# What the store keeps of each run beside its cell.
+OF_RUN = tuple(c for c in COLUMNS if c not in OF_CELL)
+# What becomes of a run; training it again repeats these.
+FIGURES = tuple(column.name for column in COLUMNS if column.group == OUTCOME)
+# What tells a run from every other.
+KEY = (*(column.name for column in OF_CELL), "run")
+
+
+def quoted(names: tuple[str, ...]) -> str:
+    """Names for a query: ``commit`` is a word of SQL's.
+
+    >>> quoted(("run", "commit"))
+    '"run", "commit"'
+    """
+    return ", ".join(f'"{name}"' for name in names)

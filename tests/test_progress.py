@@ -1,0 +1,98 @@
+"""One display for trainings and sweeps: a table where it can be redrawn, plain lines elsewhere."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+from sweep.sweeping import GRAPHS
+
+import lcpool
+from lcpool import progress
+from lcpool.progress import Board, LineDisplay, LiveDisplay, SilentDisplay, display
+from lcpool.train import train
+
+BOARD = Board(("name", "epoch"), [("[red]x[/]", "3")], "a summary", "some details")
+QUICK = {"runs": 2, "epochs": 2, "hidden": 4, "device": "cpu"}
+
+
+def test_lines(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), width=20)
+    lines = LineDisplay(console)
+    for second in (0, 1, 9, 11, 20, 22):
+        now[0] = float(second)
+        lines.show(lambda: BOARD)
+    lines.mention("[b]mentioned[/] " * 3)
+    assert console.file.getvalue().splitlines() == [
+        *["a summary · some details"] * 3,
+        "[b]mentioned[/] " * 3,
+    ]
+
+
+def test_a_table_shows_the_last_state_and_is_kept_if_it_is_asked_to():
+    shown = {}
+    for keep in (True, False):
+        console = Console(file=io.StringIO(), force_terminal=True, width=80)
+        live = LiveDisplay(console, keep)
+        live.show(lambda: Board(("a",), [("first",)], "1"))
+        live.show(lambda: BOARD)
+        live.mention("not seen")
+        live.say("[i]said[/]")
+        live.close()
+        shown[keep] = console.file.getvalue()
+        assert "[red]x[/]" in shown[keep]
+        assert "[i]said[/]" in shown[keep]
+        assert "not seen" not in shown[keep]
+        assert "some details" not in shown[keep]
+    assert shown[False].count("\x1b[2K") > shown[True].count("\x1b[2K")  # erased in the end
+
+
+def kind_of_display(**environment):
+    """What is chosen in a process with a terminal for stderr."""
+    code = "from lcpool.progress import display\nwith display() as d: print(type(d).__name__)"
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=theirs, text=True,
+        env={**os.environ, "TERM": "xterm", **environment}, check=True,
+    )  # fmt: skip
+    os.close(ours), os.close(theirs)
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals are not POSIX's")
+def test_lines_where_a_terminal_cannot_redraw(monkeypatch):
+    assert kind_of_display() == "LiveDisplay"
+    assert kind_of_display(TERM="dumb") == "LineDisplay"
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a build's log
+    with display() as lines, display(shown=False) as nothing:
+        assert isinstance(lines, LineDisplay)
+        assert isinstance(nothing, SilentDisplay)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_python_shows_progress_where_it_is_asked_to(shown, capsys):
+    seen = []
+    train(GRAPHS, "nopool", **QUICK, progress=shown, on_epoch=lambda t: seen.append(t.epoch))
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert ("epoch 1/2" in said.err) == shown
+    assert ("run 1 ended" in said.err) == shown
+    assert seen == [1, 2]
+    lcpool.compare(GRAPHS, "nopool", **QUICK, progress=shown)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert ("nopool fresh: done in" in said.err) == shown
+
+
+def test_rich_is_imported_only_where_something_is_shown():
+    code = (
+        "import sys; import lcpool.progress, lcpool.train.progress\n"
+        "print([m for m in sys.modules if m.partition('.')[0] == 'rich'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
