@@ -162,7 +162,7 @@ def by_scipy(case: Case, left_first: bool) -> Tensor:
 
     S, shape = clusters(case.edge_index, case.perm, case.num_nodes), (case.num_nodes,) * 2
     source, target, node, cluster = (
-        x.numpy().astype(np.int32) for x in (*case.edge_index, S.node, S.cluster)
+        x.numpy().astype(np.int32) for x in (*case.edge_index, S.node_index, S.cluster_index)
     )
 
     def matrix(row: Any, col: Any, shape: tuple[int, int]) -> Any:
@@ -182,10 +182,10 @@ def by_torch(case: Case, left_first: bool) -> Tensor:
         return torch.sparse_coo_tensor(index, torch.ones(row.numel()), shape).to_sparse_csr()
 
     A = matrix(*case.edge_index, (S.num_nodes, S.num_nodes))
-    right = matrix(S.node, S.cluster, (S.num_nodes, S.num_clusters))
-    few = slice(None) if case.rows is None else S.cluster < case.rows
+    right = matrix(S.node_index, S.cluster_index, (S.num_nodes, S.num_clusters))
+    few = slice(None) if case.rows is None else S.cluster_index < case.rows
     rows = S.num_clusters if case.rows is None else case.rows
-    left = matrix(S.cluster[few], S.node[few], (rows, S.num_nodes))
+    left = matrix(S.cluster_index[few], S.node_index[few], (rows, S.num_nodes))
     product = (left @ A) @ right if left_first else left @ (A @ right)
     return product.to_sparse_coo().indices()
 
@@ -201,7 +201,7 @@ def by_graphblas(case: Case, left_first: bool) -> Tensor:
         return gb.Matrix.from_coo(*args, nrows=rows, ncols=cols, dtype=bool)
 
     A = matrix(*case.edge_index, S.num_nodes, S.num_nodes)
-    right = matrix(S.node, S.cluster, S.num_nodes, S.num_clusters)
+    right = matrix(S.node_index, S.cluster_index, S.num_nodes, S.num_clusters)
     left = right.T if case.rows is None else right[:, : case.rows].new().T
     any_pair = gb.semiring.any_pair
     if left_first:
@@ -251,7 +251,7 @@ def by_product(
 ) -> Tensor:
     """The same stage here: S' = S(:, î), A', and all gradients."""
     weight, score = (x.detach().requires_grad_(backward) for x in (weight, score))
-    S = Assignment(*edges, score, case.num_nodes, case.num_nodes).columns(case.perm)
+    S = Assignment(edges[0], case.num_nodes, edges[1], case.num_nodes, score).columns(case.perm)
     found, values = connect_assignment(edges, S, weight, *graphs, False, 2**40, Checks())
     if backward:
         values.backward(torch.ones_like(values))

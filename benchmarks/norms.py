@@ -26,7 +26,7 @@ from lcpool.train import Model, train
 def classes(network: nn.Module, graphs: GraphSet, batch_size: int) -> torch.Tensor:
     """The class that the network gives each graph; batches are drawn, the same each time."""
     order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(0))
-    found = torch.empty_like(graphs.y)
+    found = torch.empty_like(graphs.targets)
     with torch.no_grad():
         for part in order.split(batch_size):
             scores, _ = network(graphs.batch(part))
@@ -48,7 +48,7 @@ def row(norm: str, model: Model, graphs: GraphSet, batch_size: int) -> tuple[str
     given = [classes(net, graphs, batch_size) for net in (network, by_batch(network))]
     texts = []
     for found in given:
-        right = 100 * (found == graphs.y).double().mean()
+        right = 100 * (found == graphs.targets).double().mean()
         counts = found.bincount(minlength=graphs.num_classes).tolist()
         texts.append(f"{right:.1f} % ({' / '.join(map(str, counts))})")
     variances = [getattr(part, "running_var", None) for part in network.norms[-1]]

@@ -176,7 +176,7 @@ class Connect:
         data = self.data
         graph = Graph.of(data.x, data.edge_index, None, data.batch)
         with torch.no_grad():
-            pooled = self.pool.pool(graph)
+            pooled = self.pool(graph)
         return graph, Kept(pooled.perm, pooled.batch), KeepPlan.of(self.pool.ratio, graph)
 
     def call(self) -> Iterable[Tensor]:

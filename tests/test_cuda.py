@@ -323,7 +323,7 @@ def test_a_cuda_graph_captures_the_score_and_the_sums(with_batch):
 
     def step(x):
         y = conv(x, graph.edges)
-        return score.gate(score.rank(y, graph.edges), graph)
+        return score.gate(score.rank(y, graph), graph)
 
     static = x.clone().requires_grad_()
 

@@ -206,7 +206,7 @@ def assert_scores_by_its_predictions(model, graphs, expected, tmp_path):
         assert found.classes == tuple(sorted(set(y.tolist())))
 
 
-LEARNS = {"runs": 1, "epochs": 15, "lr": 0.03, "hidden": 8, "device": "cpu"}
+LEARNS = {"runs": 1, "epochs": 15, "lr": 0.03, "hidden": 8, "device": "cpu", "split": "shared"}
 
 
 @pytest.mark.parametrize("labels", [(-1, 1), (3, 7), (7, 3), (0, 1)])

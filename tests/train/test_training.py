@@ -137,7 +137,7 @@ def test_what_fits_is_the_share_of_the_gpu_or_what_is_free_of_it(free, share, si
 
     monkeypatch.setattr(memory, "step_memory", lambda *_: 10)
     monkeypatch.setattr(memory, "initial_model", lambda *_: None)
-    monkeypatch.setattr(memory, "Stack", lambda _: None)
+    monkeypatch.setattr(memory.Stack, "tried", lambda *_: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, 100))
     assert stack_size(Graphs(), Architecture(), Protocol(), 20, None, share) == size
     assert stack_size(Graphs(), Architecture(), Protocol(), 20, 15, share) == 15

@@ -137,13 +137,15 @@ def _print_result(result: Result) -> None:
     a, others = result.architecture, _other_options(result)
     paper = published(result.dataset, a.backbone, a.conv, a.pool)
     beside = [paper] if paper and not others else []
-    table = Table("chosen by", "test accuracy", box=SIMPLE_HEAD)
+    # An accuracy says little without these: who always says the largest class has its share.
+    data = (str(result.num_test), _largest(result.runs))
+    table = Table("chosen by", "test accuracy", "test graphs", "largest class", box=SIMPLE_HEAD)
     if beside:
         table.add_column("the paper")
     for rule in RULES:
         spread = result.std(rule) if len(result.accuracies(rule)) > 1 else math.nan
-        figures = [(result.mean(rule), spread), *beside]
-        table.add_row(f"validation {rule}", *(_figure(mean, std) for mean, std in figures))
+        ours, *theirs = (_figure(*figure) for figure in ((result.mean(rule), spread), *beside))
+        table.add_row(f"validation {rule}", ours, *data, *theirs)
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
     console.print(table)
@@ -174,24 +176,14 @@ def _circumstances(result: Result) -> str:
         f"{runs} of {span} {'epoch' if span == '1' else 'epochs'} in {result.seconds:.1f} s on "
         f"{result.device}, {together}; {result.protocol.split} split, "
         f"seed {result.protocol.seed}"
-        + f"; {_test_graphs(result)}"
         + (f"\ndiverged, and not counted: runs {lost}" if lost else "")
         + (f"\ndiverged after the epoch that counts: runs {late}" if late else "")
     )
 
 
-def _test_graphs(result: Result) -> str:
-    """How many test graphs each run has, and the share of their largest class where it is known."""
-    counts = sorted({run.num_test for run in result.runs})
-    text = f"{' or '.join(map(str, counts))} test graphs"
-    share = _largest(result.runs)
-    return f"{text}, {share:.1f} % of them in the largest class" if share is not None else text
-
-
-def _largest(runs: list[Run]) -> float | None:
+def _largest(runs: list[Run]) -> str:
     """The mean share of the largest class among the runs' test graphs, in percent."""
-    shares = [100 * run.largest_class for run in runs if not math.isnan(run.largest_class)]
-    return fmean(shares) if shares else None
+    return f"{100 * fmean(run.largest_class for run in runs):.1f} %"
 
 
 def _constant(result: Result) -> list[str]:
@@ -206,12 +198,12 @@ def _constant(result: Result) -> list[str]:
     lines = []
     for numbers, rules in found.items():
         share = _largest([run for run in result.runs if run.number in numbers])
-        words = f"; the largest class has {share:.1f} %" if share is not None else ""
         which = "" if len(rules) == len(RULES) else f"chosen by validation {rules[0]}, "
         one = len(numbers) == 1
         lines.append(
             f"{which}run{'' if one else 's'} {', '.join(map(str, numbers))} "
-            f"predict{'s' if one else ''} one class for every test graph{words}"
+            f"predict{'s' if one else ''} one class for every test graph; "
+            f"the largest class has {share}"
         )
     return lines
 

@@ -12,7 +12,7 @@ from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report.agreement import agreement
 from lcpool.report.statistics import rounded
-from lcpool.settings import changed, read_config_text, unnamed
+from lcpool.settings import changed, labels, read_config_text, unnamed
 from lcpool.sweep.results import Results, key
 from lcpool.train import RULES
 

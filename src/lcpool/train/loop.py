@@ -152,9 +152,7 @@ class Trainer:
                 numbers, backbones or [architecture.backbone] * len(numbers), strict=True
             )
         ]
-        with seeded(0):  # layers of a stack draw parameters before they are given theirs
-            self.stack = as_one(models)
-        self.stack.model.to(graphs.x.device)
+        self.stack = as_one(models, graphs)
         # On a CPU the fused step rounds by where a number stands, and so by who is in the stack.
         self.optimizer = torch.optim.Adam(
             self.stack.model.parameters(), lr=protocol.lr, fused=graphs.x.is_cuda

@@ -47,7 +47,8 @@ def stack_size(
     if size == 1:
         return 1
     try:
-        try_stack(graphs, initial_model(graphs, architecture, protocol, 0))
+        model = initial_model(graphs, architecture, protocol, 0)
+        Stack.tried([model, model], graphs)
     except CannotStackError as error:
         warnings.warn(f"training one run at a time: {error}", stacklevel=3)
         return 1
@@ -58,20 +59,6 @@ def stack_size(
     one = step_memory(graphs, initial_model(graphs, architecture, protocol, 0), protocol)
     free, total = torch.cuda.mem_get_info(graphs.x.device)
     return max(1, min(size, int(USABLE * min(free, share * total) / max(one, 1))))
-
-
-@torch.no_grad()
-def try_stack(graphs: GraphSet, model: Backbone) -> None:
-    """Send two runs through the network as one; what cannot be stacked may show only in a call.
-
-    Raises:
-        CannotStackError: if they cannot.
-    """
-    device = graphs.x.device
-    with seeded(0, device):
-        stack = Stack([model, model])
-        stack.model.to(device).eval()
-        stack(graphs.batch(torch.tensor([0, 1, 0, 1])), runs=2)
 
 
 def step_memory(graphs: GraphSet, model: Backbone, protocol: Protocol) -> int:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
-from lcpool.data import GraphBatch
+from lcpool.data import GraphBatch, GraphSet
 from lcpool.models import Backbone, Output
 from lcpool.nn.leaf import Bias
 from lcpool.pool import Pooled
@@ -30,6 +30,7 @@ from lcpool.train.layers import (
     StackedSummary,
 )
 from lcpool.train.rows import Levels, level_of
+from lcpool.train.seeding import seeded
 from lcpool.train.stackable import CannotStackError, why_not_stacked
 from lcpool.train.tensors import tensors_of
 
@@ -64,6 +65,19 @@ class Stack:
                 join_relu(module)
         for level, pool in enumerate(self.model.pools, start=1):
             pool.register_forward_hook(partial(self._lay_out, level))
+
+    @classmethod
+    def tried(cls, models: Sequence[Backbone], graphs: GraphSet) -> Stack:
+        """A stack on the device of the graphs, through which two graphs of each run have gone.
+
+        What a pooling of one's own does that a stack cannot shows only in a call.
+        """
+        with seeded(0, graphs.x.device):  # layers of a stack draw before they are given theirs
+            stack = cls(models)
+            stack.model.to(graphs.x.device).eval()
+            with torch.no_grad():
+                stack(graphs.batch(torch.tensor([0, 1]).repeat(len(models))), len(models))
+        return stack
 
     def _lay_out(self, level: int, pool: nn.Module, _: Any, out: Pooled) -> None:
         """Once a pooling was called, it is known where the runs begin behind it."""
@@ -162,8 +176,8 @@ class Single:
         return out
 
 
-def as_one(models: Sequence[Backbone]) -> Stack | Single:
-    """Networks alike in all but the backbone as one.
+def as_one(models: Sequence[Backbone], graphs: GraphSet) -> Stack | Single:
+    """Networks alike in all but the backbone as one, on the device of the graphs.
 
     A single one is a stack too: layers of a network by itself may join steps that layers of a stack
     take one by one, and a run must not depend on its company.
@@ -172,11 +186,11 @@ def as_one(models: Sequence[Backbone]) -> Stack | Single:
         CannotStackError: for several networks that cannot be stacked.
     """
     try:
-        return Stack(models)
+        return Stack.tried(models, graphs)
     except CannotStackError:
         if len(models) > 1:
             raise
-        return Single(models[0])
+        return Single(models[0].to(graphs.x.device))
 
 
 def _bias_of(conv: nn.Module) -> Bias:
