@@ -1,6 +1,6 @@
 """The examples of docs/own-pooling.md run as they stand there."""
 
-import own_poolings as page
+import page_poolings as page
 import pytest
 import torch
 
@@ -18,7 +18,7 @@ def test_the_checks_of_the_page_pass():
 def test_the_poolings_of_the_page_train_as_one(name):
     graphs = builtin(num_graphs=40)
     options = {"epochs": 2, "hidden": 8, "device": "cpu", "split": "fresh"}
-    result = train(graphs, f"own_poolings:{name}", runs=3, **options)
+    result = train(graphs, f"page_poolings:{name}", runs=3, **options)
     assert result.stack == 3
     assert len(result.accuracies()) == 3
 

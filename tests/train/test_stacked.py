@@ -113,7 +113,7 @@ def test_options_stack_too(options):
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("pool", ["KMISPooling", "EdgeContraction", "WithLoss"])
 def test_poolings_whose_counts_only_selecting_tells_stack_too(pool):
-    options = {"pool": f"own_poolings:{pool}", "poolings": 2}
+    options = {"pool": f"page_poolings:{pool}", "poolings": 2}
     train_side_by_side(networks(**options), steps=2)
 
 
@@ -122,12 +122,12 @@ def test_poolings_whose_counts_only_selecting_tells_stack_too(pool):
     [("OnClusters", "rows where the runs have"), ("OneLoss", "one loss for the whole batch")],
 )
 def test_what_a_pooling_does_that_a_stack_cannot_is_said(pool, match):
-    stack = Stack(networks(pool=f"own_poolings:{pool}"))
+    stack = Stack(networks(pool=f"page_poolings:{pool}"))
     with pytest.raises(CannotStackError, match=match):
         stack(GRAPHS.batch(torch.arange(12)), RUNS)
     options = {"runs": 2, "epochs": 1, "hidden": 8, "device": "cpu"}
     with pytest.warns(UserWarning, match=f"one run at a time: .*{match}"):
-        assert train(builtin(num_graphs=20), f"own_poolings:{pool}", **options).stack == 1
+        assert train(builtin(num_graphs=20), f"page_poolings:{pool}", **options).stack == 1
 
 
 @pytest.mark.usefixtures("way")

@@ -45,6 +45,7 @@ class Pooling(nn.Module):
     how many nodes each graph will have, where that is known before selecting.
 
     Example:
+        >>> import torch
         >>> class Halves(Pooling):
         ...     def select(self, graph):  # nodes 0 and 1 become one, 2 and 3, and so on
         ...         return Assignment.of_labels(torch.arange(graph.num_nodes) // 2)
