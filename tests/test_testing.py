@@ -115,6 +115,23 @@ class Forgetful(Pairs):
         return super().reduce(graph, S) * self.factor[0]
 
 
+class Looping(Pairs):
+    """How often it loops depends on the data."""
+
+    def reduce(self, graph, S):
+        x = super().reduce(graph, S)
+        while x.abs().sum() > 1e3:
+            x = x / 2
+        return x
+
+
+class OfParameters(Pairs):
+    """Looks at its parameters: in a stack those of other runs are there, too."""
+
+    def reduce(self, graph, S):
+        return super().reduce(graph, S) / self.lin.weight.norm() + 0 * self.lin(graph.x).sum()
+
+
 class Dividing(Pairs):
     """A graph without nodes has no mean."""
 
@@ -138,7 +155,8 @@ def test_a_pooling_that_is_right_passes():
         (Single, "dtypes"),
         (Forgetful, "state"),
         (Dividing, "odd graphs"),
-        (Pairs, "export"),
+        (Looping, "export"),
+        (OfParameters, "training"),
     ],
 )
 def test_what_is_wrong_is_found(cls, expected):

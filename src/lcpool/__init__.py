@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 # What else can be asked for as ``lcpool.train`` without an import of its own.
-_PACKAGES = ("data", "models", "nn", "ops", "pool", "report", "sweep", "train")
+_PACKAGES = ("data", "models", "nn", "ops", "pool", "report", "sweep", "testing", "train")
 # Where names live that are not among the poolings.
 _ROOMS = {
     "nn": ("LCSMP", "ClusterAttention", "ConvScore", "ProjectionScore", "Score"),

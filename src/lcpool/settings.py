@@ -34,6 +34,7 @@ BACKBONES: tuple[str, ...] = get_args(BackboneName)
 POOLS = (
     "nopool", "topkpool", "sagpool", "asapool", "diffpool", "mincutpool", "lcpool", "lcpool*",
 )  # fmt: skip
+LCPOOLS = ("lcpool", "lcpool*")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,6 +58,8 @@ class Setting:
         plural: another name, for where several values can be given.
         example: a value to show where the default says nothing.
         unset: what None stands for, in words.
+        read_by: the poolings that depend on it, if they are few.
+        unread_by: the poolings that do not, if they are few.
     """
 
     name: str
@@ -70,6 +73,12 @@ class Setting:
     plural: str = ""
     example: Any = None
     unset: str = ""
+    read_by: tuple[str, ...] = ()
+    unread_by: tuple[str, ...] = ()
+
+    def is_read(self, pool: str) -> bool:
+        """Whether a network with this pooling depends on the setting."""
+        return pool in self.read_by if self.read_by else pool not in self.unread_by
 
     def checked(self, value: Any, name: str = "") -> Any:
         """The value as plain Python, if it is one that this setting can have.
@@ -203,15 +212,20 @@ class NetworkSettings(Group):
         "Share of the nodes that is kept, as 0.5, or their number, as 10; of dense poolings, the "
         "clusters as a share of the mean number of nodes.",
         POOLING,
+        unread_by=("nopool",),
     )
     score_channels: int | None = setting(
-        None, "Width inside LCPool's score.", POOLING, least=1, example=64, unset="hidden"
-    )
-    self_loops: bool = setting(True, "Keep the diagonal of LCPool's A'.", POOLING)
+        None, "Width inside LCPool's score.", POOLING,
+        least=1, example=64, unset="hidden", read_by=LCPOOLS,
+    )  # fmt: skip
+    self_loops: bool = setting(True, "Keep the diagonal of LCPool's A'.", POOLING, read_by=LCPOOLS)
     rescale: bool = setting(
-        False, "Multiply LCPool's features by n·h in place of h, n the number of nodes.", POOLING
+        False, "Multiply LCPool's features by n·h in place of h, n the number of nodes.", POOLING,
+        read_by=LCPOOLS,
+    )  # fmt: skip
+    hops: Literal[1, 2, 3] = setting(
+        3, "How far apart LCPool connects kept nodes.", POOLING, read_by=LCPOOLS
     )
-    hops: Literal[1, 2, 3] = setting(3, "How far apart LCPool connects kept nodes.", POOLING)
 
 
 @dataclass(frozen=True)
@@ -274,7 +288,7 @@ def by_name(
     found: dict[str, tuple[str, Any]] = {}
     for written, value in values.items():
         if written not in names:
-            near = difflib.get_close_matches(written, names, 1) or [", ".join(known)]
+            near = difflib.get_close_matches(written, [*names, RUNS.name], 1) or [", ".join(known)]
             raise ValueError(f"unknown setting '{written}': did you mean {near[0]}?")
         name = names[written]
         if name in found:

@@ -38,6 +38,7 @@ def check_pooling(cls: Callable[..., nn.Module], skip: Collection[str] = ()) -> 
     gradients         finite, and they reach x; losses have one value per graph
     lift              ``out.lift`` gives a row per input node, ``out.labels`` a pooled node or −1
     dtypes            float32 and float64 come out as they went in
+    training          a step of a network; in a stack of runs, what each run gives alone
     state             ``state_dict``, ``copy.deepcopy`` and ``pickle`` give the same layer again
     export            ``torch.export`` takes it, for graphs of other sizes too
     ================  ==============================================================================
@@ -56,17 +57,23 @@ def check_pooling(cls: Callable[..., nn.Module], skip: Collection[str] = ()) -> 
     unknown = sorted(set(skip) - set(CHECKS))
     if unknown:
         raise ValueError(f"there is no check '{unknown[0]}': skip some of {', '.join(CHECKS)}.")
-    failed = []
-    for name, check in CHECKS.items():
-        if name in skip:
-            continue
+    failed, title = [], getattr(cls, "__name__", repr(cls))
+    with torch.random.fork_rng():
         try:
-            check(lambda: _make(cls))
+            _make(cls)
         except Exception as error:
-            text = " ".join(str(error).split()) or type(error).__name__
-            failed.append(f"  {name}: {text[:500]}")
+            raise AssertionError(
+                f"{title}: it cannot be made as {title}({CHANNELS}): {error}"
+            ) from error
+        for name, check in CHECKS.items():
+            if name in skip:
+                continue
+            try:
+                check(lambda: _make(cls))
+            except Exception as error:
+                text = " ".join(str(error).split()) or type(error).__name__
+                failed.append(f"  {name}: {text[:500]}")
     if failed:
-        title = getattr(cls, "__name__", repr(cls))
         held = len(CHECKS) - len(skip) - len(failed)
         raise AssertionError(
             f"{title}: {held} checks hold, {len(failed)} do not:\n" + "\n".join(failed)
@@ -244,6 +251,32 @@ def check_dtypes(make: Make) -> None:
         _require(out.x.dtype == dtype, f"{dtype} became {out.x.dtype}")
 
 
+def check_training(make: Make) -> None:
+    """A network with it takes a step, and runs that are trained as one are what they are alone."""
+    from lcpool.data import builtin
+    from lcpool.models import Architecture, Backbone
+    from lcpool.train.stackable import CannotStackError
+    from lcpool.train.stacked import Stack, compare_with_runs
+
+    graphs, models = builtin(num_graphs=6), []
+    for seed in range(2):
+        model = Backbone.of(graphs, Architecture(hidden=CHANNELS, pool="nopool"))
+        pool = make().float()
+        torch.manual_seed(seed)
+        pool.reset_parameters()
+        model.pools[0] = pool
+        models.append(model)
+    batch = graphs.batch(torch.arange(6))
+    out = models[0].train()(batch)
+    loss = out.logits.square().sum() if out.graph_loss is None else out.graph_loss.sum()
+    torch.autograd.backward(loss + out.logits.sum())
+    try:
+        Stack(models)
+    except CannotStackError:
+        return  # Its runs are trained one at a time.
+    compare_with_runs(models, graphs)
+
+
 def check_state(make: Make) -> None:
     """A layer can be saved and copied."""
     pool, batch = make(), Batch(7, 5)
@@ -300,6 +333,7 @@ CHECKS: dict[str, Callable[[Make], None]] = {
     "gradients": check_gradients,
     "lift": check_lift,
     "dtypes": check_dtypes,
+    "training": check_training,
     "state": check_state,
     "export": check_export,
 }
@@ -315,7 +349,8 @@ def _matrices(out: Pooled, nodes: Tensor | None = None) -> list[Any]:
     dense = out.x.new_zeros(size, size).index_put(tuple(out.edge_index), weight, accumulate=True)
     X, A = (values.detach().numpy() for values in (out.x[nodes], dense[nodes][:, nodes]))
     # By their features, and by the features of their neighbours where these are equal.
-    keys = np.hstack([X, A @ X, out.batch[nodes].view(-1, 1) - out.batch[nodes].min()])
+    of_node = out.batch[nodes].view(-1, 1)
+    keys = np.hstack([X, A @ X, of_node])
     order = np.lexsort(np.round(keys, 6).T[::-1])
     return [X[order], A[order][:, order]]
 

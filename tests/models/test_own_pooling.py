@@ -155,7 +155,7 @@ def test_edges_to_nodes_that_are_not_there_are_named():
 
 def test_a_graph_that_is_emptied_is_said_once_and_trains():
     model = network(Emptying())
-    with pytest.warns(UserWarning, match="Emptying left 1 of 8 graphs"):
+    with pytest.warns(UserWarning, match="Emptying leaves graphs without a node .1 of 8"):
         assert model(BATCH).logits.shape == (8, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -220,8 +220,8 @@ def test_an_assignment_is_all_a_pooling_needs():
 @pytest.mark.parametrize(
     ("labels", "match"),
     [
-        ([0, 0, 1, 1], "S has 4 rows for"),
-        ([0] * 6, "all of one graph"),
+        ([0, 0, 1, 1], "S has 4 rows .labels. for"),
+        ([0] * 6, "must be of one graph"),
         ([0, 0, 0, 2, 2, 2], "must have nodes"),
     ],
 )
@@ -264,3 +264,90 @@ def test_forward_hooks_fire_in_a_backbone(pool):
     model.pools[0].register_forward_hook(lambda module, args, out: seen.append(out))
     model(BATCH)
     assert [type(out) for out in seen] == [Pooled]
+
+
+class OfLabels(Pooling):
+    """Gives what it is told to."""
+
+    def __init__(self, labels, **steps):
+        super().__init__()
+        self.labels = labels
+        for name, step in steps.items():
+            setattr(self, name, step)
+
+    def select(self, graph):
+        return Assignment.of_labels(self.labels(graph))
+
+
+@pytest.mark.parametrize(
+    ("labels", "match"),
+    [
+        (lambda graph: torch.arange(graph.num_nodes) // 7, "must be of one graph"),
+        (lambda graph: 2 * torch.arange(graph.num_nodes), "some have none"),
+        (lambda graph: torch.arange(graph.num_nodes - 1), "rows .labels. for"),
+        (lambda graph: torch.arange(graph.num_nodes).float(), "must hold int64"),
+        (lambda graph: torch.full((graph.num_nodes,), -1), "kept no node"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.* leaves graphs without a node")
+def test_labels_that_cannot_be_used_are_refused_in_training_too(labels, match):
+    """Where data are trusted, as in training, a pooling is not."""
+    with pytest.raises((PoolingError, TypeError), match=match):
+        network(OfLabels(labels))(BATCH)
+
+
+def own_graph(graph):
+    return graph.batch_vector()
+
+
+@pytest.mark.parametrize(
+    ("steps", "match"),
+    [
+        ({"connect": lambda graph, S: (torch.full((2, 3), 10**6), None)}, "'edge_index' spans"),
+        ({"connect": lambda graph, S: torch.zeros(3, 2).long()}, "'connect' must return|shape"),
+        ({"connect": lambda graph, S: None}, "'connect' must return edge_index, edge_attr"),
+        ({"reduce": lambda graph, S: None}, "'reduce' must give a row"),
+        ({"reduce": lambda graph, S: graph.x}, "'reduce' must give a row"),
+        ({"reduce": lambda graph, S: graph.x[:8, :3]}, "width 3"),
+        ({"reduce": lambda graph, S: graph.x[:8].double()}, "float64"),
+        ({"losses": lambda graph, S: graph.x.sum()}, "'losses' must return a dict"),
+        ({"losses": lambda graph, S: {"a": 3.0}}, "the loss 'a' must have one value per graph"),
+        ({"pooled_counts": lambda counts: counts}, "'pooled_counts' says"),
+        ({"pooled_counts": lambda counts: torch.tensor([2, 0, 1, 1, 1, 1, 1, 1])}, "says"),
+        ({"forward": lambda x, graph: (x, graph)}, "must return a Pooled, not tuple"),
+    ],
+)
+def test_steps_of_ones_own_that_cannot_be_used_are_refused(steps, match):
+    with pytest.raises(PoolingError, match=match):
+        network(OfLabels(own_graph, **steps))(BATCH)
+
+
+def test_edges_of_ones_own_are_a_tensor():
+    def ring(graph, S):
+        nodes = torch.arange(S.num_pooled)
+        return torch.stack([nodes, nodes]), None
+
+    out = OfLabels(own_graph, connect=ring)(BATCH.graph)
+    assert out.edge_index.tolist() == [list(range(8))] * 2
+
+
+@pytest.mark.parametrize("value", [7.0, torch.tensor(7.0)])
+def test_a_loss_that_is_set_on_an_output_counts(value):
+    class Dearer(Pairs):
+        def forward(self, *args, **kwargs):
+            out = super().forward(*args, **kwargs)
+            out.loss = value
+            return out
+
+    free = Pairs(8)
+    free.loss_weights = {"size": 0.0}
+    torch.testing.assert_close(
+        loss_of(network(Dearer(8))) - loss_of(network(free)), torch.tensor([7.0])
+    )
+
+
+def test_a_foreign_output_says_that_it_has_no_assignment():
+    out = as_pooling(TopKPooling(8))(torch.randn(4, 8), torch.tensor([[0], [1]]))
+    for ask in (out.lift, out.labels, lambda: out.assignment):
+        with pytest.raises(ValueError, match="tells no assignment"):
+            ask()

@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -61,7 +62,7 @@ def test_what_does_not_fit_in_a_stack_is_several_jobs(stack, sizes):
 
 def test_a_cell_is_known_by_configuration_and_data_not_by_runs():
     def identity(**settings):
-        (job,) = small_jobs(["nopool"], **settings)
+        (job,) = small_jobs(["topkpool"], **settings)
         return job.cells[0].id
 
     assert identity() == identity(runs=7)
@@ -71,6 +72,14 @@ def test_a_cell_is_known_by_configuration_and_data_not_by_runs():
     (job,) = small_jobs(["nopool"])
     changed = Dataset.of(replace(GRAPHS, x=GRAPHS.x + 1))
     assert replace(job.cells[0], dataset=changed).id != job.cells[0].id
+
+
+def test_settings_that_a_pooling_does_not_read_make_no_copies_of_its_cells():
+    cells = [job.cells[0] for job in small_jobs(["nopool", "topkpool", "lcpool"],
+                                                ratio=[0.25, 0.5], hops=[2, 3])]  # fmt: skip
+    counts = Counter(cell.architecture.pool for cell in cells)
+    assert counts == {"nopool": 1, "topkpool": 2, "lcpool": 4}
+    assert {cell.architecture.hops for cell in cells if cell.architecture.pool == "topkpool"} == {3}
 
 
 def test_a_configuration_reads_back():

@@ -259,7 +259,7 @@ def test_ten_runs_are_one_stack_and_more_are_several():
 
 def test_what_cannot_be_stacked_trains_one_run_at_a_time_and_says_so():
     options = QUICK | {"epochs": 3, "lr": 0.01}
-    with pytest.warns(UserWarning, match=r"one run at a time: .*a foreign layer"):
+    with pytest.warns(UserWarning, match=r"one run at a time: .*as if it were alone"):
         result = train(GRAPHS, FOREIGN, **options)
     assert result.stack == 1
     assert result.architecture.pool == FOREIGN

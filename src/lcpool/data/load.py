@@ -45,9 +45,7 @@ def load_dataset(
         >>> load_dataset("builtin").num_classes
         2
     """
-    if isinstance(name_or_path, GraphSet):
-        return name_or_path if name is None else replace(name_or_path, name=name)
-    if isinstance(name_or_path, str | os.PathLike):
+    if isinstance(name_or_path, str | os.PathLike | GraphSet):
         graphs = read_dataset(name_or_path, root)
         graphs = graphs if name is None else replace(graphs, name=name)
         messages = on_files(graphs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -11,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from lcpool.data.graphset import GraphSet
+from lcpool.notice import warn_caller
 
 EDGE_KEYS = ("edge_attr", "edge_weight")
 
@@ -26,15 +26,15 @@ class DataWarning(UserWarning):
 
 @functools.cache
 def say_once(message: str) -> None:
-    """Warn the caller of the caller, unless the same was said before in this process."""
-    warnings.warn(message, DataWarning, stacklevel=3)
+    """Warn the user, unless the same was said before in this process."""
+    warn_caller(message, DataWarning)
 
 
 def on_files(graphs: GraphSet) -> Iterator[str]:
     """What there is to say of graphs that were read from files."""
     yield from on_direction(graphs)
     if graphs.edge_attr is not None:
-        yield f"{graphs.name}: edge labels and attributes are not read, as in the paper."
+        yield f"{graphs.name}: edge labels and attributes are not read by the networks here."
 
 
 def on_graphs(graphs: GraphSet, source: Iterable[Data]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from lcpool.models.pooling import make_pooling, pooling_name
 from lcpool.nn.conv import FastGCNConv, FastGraphConv, convolve
 from lcpool.ops.segment import readout
 from lcpool.ops.topk import check_ratio, share
-from lcpool.pool import Pooled
+from lcpool.pool import Pooled, PoolingError
 from lcpool.settings import NetworkSettings
 
 CONVS: dict[str, Any] = {"gcn": FastGCNConv, "graphconv": FastGraphConv}
@@ -97,7 +97,7 @@ class Backbone(nn.Module):
         x = self.norms[0](convolve(self.convs[0], x, graph.edges))
         readouts = [readout(x, graph)]
         for conv, norm, pool in zip(self.convs[1:], self.norms[1:], self.pools, strict=True):
-            out: Pooled = pool(x, graph)
+            out = usable(pool, pool(x, graph), x)
             losses.append(graph_loss(out, graphs))
             graph = out.graph
             x = norm(convolve(conv, graph.x, graph.edges, graph.edge_attr))
@@ -115,6 +115,26 @@ class Summary(nn.Module):
     def forward(self, readouts: list[Tensor]) -> Tensor:
         """One row a graph."""
         return torch.stack(readouts).sum(0) if self.hierarchical else readouts[-1]
+
+
+def usable(pool: Any, out: Any, x: Tensor) -> Pooled:
+    """What a pooling gave, if the convolution behind it can use it."""
+    name = pool.class_name
+    if not isinstance(out, Pooled):
+        raise PoolingError(f"{name}: 'forward' must return a Pooled, not {type(out).__name__}.")
+    if out.x.size(1) != x.size(1) or out.x.dtype != x.dtype:
+        raise PoolingError(
+            f"{name}: it returned features of width {out.x.size(1)} and {out.x.dtype} for width "
+            f"{x.size(1)} and {x.dtype}; the convolution behind it takes what came in."
+        )
+    if x.size(0) and not out.x.size(0):
+        raise PoolingError(f"{name}: it kept no node of any graph; keep at least one of each.")
+    if out.edge_attr is not None and out.edge_attr.numel() != out.edge_index.size(1):
+        raise PoolingError(
+            f"{name}: it returned edge_attr of shape {list(out.edge_attr.shape)}; the convolutions "
+            f"here read one weight per edge."
+        )
+    return out
 
 
 def graph_loss(out: Pooled, graphs: GraphBatch) -> Tensor | None:

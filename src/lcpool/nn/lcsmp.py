@@ -108,5 +108,10 @@ class LCSMP(Score):
 
 def is_plain(layer: nn.Module) -> bool:
     """Whether a layer does no more than its kind does: no other class, and no hooks."""
-    hooked = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks
+    hooked = (
+        layer._forward_hooks
+        or layer._forward_pre_hooks
+        or layer._backward_hooks
+        or layer._backward_pre_hooks
+    )
     return type(layer) in (nn.Linear, Bias) and not hooked

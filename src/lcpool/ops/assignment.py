@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from lcpool.ops.checks import Checks, check_count, check_range
+from lcpool.ops.checks import Checks, check_count, check_index, check_range
 from lcpool.ops.edges import Entries
 from lcpool.ops.kernels import kernels
 from lcpool.ops.lazy import lazy
-from lcpool.ops.operator import is_traced
+from lcpool.ops.operator import is_traced, operator
 from lcpool.ops.weights import weighted_sum
 
 
@@ -63,11 +65,14 @@ class Assignment:
     def of_labels(cls, labels: Tensor, num_clusters: int | None = None) -> Assignment:
         """Clusters that share no node: node i belongs to cluster ``labels[i]``, to none if −1.
 
+        Clusters are numbered without gaps (``torch.unique(labels, return_inverse=True)[1]`` closes
+        them). There is an entry for each node that belongs to one, in the order of the nodes.
         Without ``num_clusters`` there are as many as the largest label says, for which a GPU
         synchronises.
         """
+        labels = check_index("labels", labels)
         if num_clusters is None:
-            num_clusters = int(labels.max()) + 1 if labels.numel() else 0
+            num_clusters = label_count(labels)
         nodes = nonzero(labels >= 0)
         return cls(nodes, labels.numel(), labels.index_select(0, nodes), num_clusters)
 
@@ -78,7 +83,7 @@ class Assignment:
         return cls(perm, num_nodes, clusters, perm.numel())
 
     @classmethod
-    def of_entries(cls, entries: Entries, weight: Tensor) -> Assignment:
+    def of_entries(cls, entries: Entries, weight: Tensor | None) -> Assignment:
         """Nodes are sources, clusters are targets."""
         S = cls(entries.source, entries.num_sources, entries.target, entries.num_targets, weight)
         S.__dict__["entries"] = entries
@@ -153,6 +158,9 @@ class Assignment:
         """
         node, cluster = self.node_index.long(), self.cluster_index.long()
         weight = torch.ones_like(node) if self.weight is None else self.weight.detach()
+        keys, entry = torch.unique(node * max(self.num_clusters, 1) + cluster, return_inverse=True)
+        weight = weight.new_zeros(keys.numel()).index_add(0, entry, weight)
+        node, cluster = keys // max(self.num_clusters, 1), keys % max(self.num_clusters, 1)
         own = torch.zeros_like(node) if perm is None else (perm[cluster] == node).long()
         # Sorts that keep the order of equals, the least important first; zeros count as absent.
         order = cluster.argsort(stable=True)
@@ -162,7 +170,8 @@ class Assignment:
         node, cluster = node[order], cluster[order]
         first = torch.ones_like(node, dtype=torch.bool)
         first[1:] = node[1:] != node[:-1]
-        return node.new_full((self.num_nodes,), -1).index_put((node[first],), cluster[first])
+        labels: Tensor = node.new_full((self.num_nodes,), -1)
+        return labels.index_put((node[first],), cluster[first])
 
     def strays(self, edge_index: Tensor) -> Tensor:
         """Which entries of a square S lie where I + A is zero, ``[num_entries]``."""
@@ -225,3 +234,20 @@ def nonzero(mask: Tensor, checks: Checks | None = None) -> Tensor:
         return mask.nonzero().view(-1)
     (size,) = checks.read(mask.sum())
     return torch.nonzero_static(mask, size=size).view(-1)
+
+
+class LabelCount:
+    """The number of clusters that labels name: one more than the largest."""
+
+    @staticmethod
+    def forward(labels: Tensor) -> int:
+        """Read the largest."""
+        return int(labels.max()) + 1 if labels.numel() else 0
+
+    @staticmethod
+    def fake(labels: Tensor) -> Any:
+        """Not known before."""
+        return torch.library.get_ctx().new_dynamic_size()
+
+
+label_count = operator("label_count(Tensor labels) -> SymInt", LabelCount)

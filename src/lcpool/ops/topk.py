@@ -186,5 +186,6 @@ def above(h: Tensor, graph: Graph, min_score: float) -> tuple[Tensor, Tensor]:
     """
     batch = graph.batch_vector()
     best = scatter(h.detach(), batch, dim_size=graph.batch_size, reduce="max")
-    perm = ((h > min_score) | (h == best[batch])).nonzero().view(-1)
+    # Not h == best: where scores are NaN all nodes are kept, so that no graph comes out empty.
+    perm = ((h > min_score) | ~(h < best[batch])).nonzero().view(-1)
     return perm, batch[perm]

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
+import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
+from lcpool.notice import warn_caller
 from lcpool.ops.assignment import Assignment
+from lcpool.ops.checks import Checks, check_edge_index, check_width
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph, check_channels, edge_weight
+from lcpool.ops.graph import Graph, check_channels, check_edge_attr, edge_weight
 from lcpool.ops.operator import is_traced
 from lcpool.ops.sizes import Sizes
 from lcpool.ops.topk import KeepPlan
@@ -61,6 +64,12 @@ class Pooling(nn.Module):
     # Whether a size is read from the device anyway, so that checks can wait for it.
     reads_sizes: ClassVar[bool] = True
 
+    def __init__(self, in_channels: int | None = None) -> None:
+        super().__init__()
+        self.said_emptied = False
+        if in_channels is not None:
+            self.in_channels = check_width("in_channels", in_channels)
+
     def select(self, graph: Graph) -> Selection | Assignment:
         """S: a column for each pooled node, in any order, or a :class:`Selection`."""
         raise NotImplementedError(f"{type(self).__name__} must say which nodes become one: select.")
@@ -69,11 +78,11 @@ class Pooling(nn.Module):
         r"""X', ``[num_pooled, channels]``; by default :math:`S^\top X`, sums over clusters."""
         return S.assignment.reduce(graph.x)
 
-    def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor | None]:
+    def connect(self, graph: Graph, S: Selection) -> tuple[Edges | Tensor, Tensor | None]:
         r"""A' as edges and their attributes; by default :math:`S^\top A S` without the diagonal.
 
         Clusters are joined where an edge joins them. The edges have weights where the input's do,
-        or where S has weights.
+        or where S has weights. A pooling of your own returns ``edge_index, edge_attr``.
         """
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
         plan = None
@@ -168,12 +177,12 @@ class Pooling(nn.Module):
         S = self._selection(graph, selected)
         sizes = self._sizes(graph, S)
         X = self.reduce(graph, S)
-        edges, attr = self.connect(graph, S)
-        if not (X.size(0) == edges.num_nodes == S.num_pooled):
+        if not isinstance(X, Tensor) or X.dim() != 2 or X.size(0) != S.num_pooled:
             self._refuse(
-                f"selected {S.num_pooled} nodes, but 'reduce' gave {X.size(0)} rows of features "
-                f"and 'connect' edges between {edges.num_nodes} nodes"
+                f"'reduce' must give a row of features for each of {S.num_pooled} pooled nodes, "
+                f"not {_shape(X)}"
             )
+        edges, attr = self._edges(S, self.connect(graph, S))
         after = Graph(X, edges, attr, S.batch, graph.batch_size, sizes, graph.checks)
         return Pooled.of(after, S, self.lift, **self._loss(graph, S))
 
@@ -185,33 +194,71 @@ class Pooling(nn.Module):
             self._refuse(f"'select' must return an Assignment, not {type(selected).__name__}")
         counts = None if graph.sizes is None else self.pooled_counts(graph.sizes.counts)
         try:
-            return Selection.of(selected, graph, counts)
+            S = Selection.of(selected, graph, counts)
         except ValueError as error:
             self._refuse(f"'select' gave an assignment that cannot be used: {error}", error)
+        if S.sizes is not None:
+            self._say_emptied(graph.host_counts(), S.sizes.counts)
+        return S
+
+    def _say_emptied(self, before: Tensor, after: Tensor) -> None:
+        """Say once that graphs lose all their nodes: what is read from such a graph is zero."""
+        lost = 0 if self.said_emptied else int(((before > 0) & (after == 0)).sum())
+        if lost:
+            self.said_emptied = True
+            warn_caller(
+                f"{self.class_name} leaves graphs without a node ({lost} of {len(before)} in a "
+                f"batch); what a network reads from them is zero. Keep at least one node of each."
+            )
+
+    def _edges(self, S: Selection, connected: Any) -> tuple[Edges, Tensor | None]:
+        """What ``connect`` gave, as edges; those of one's own are checked."""
+        try:
+            edges, attr = connected
+        except (TypeError, ValueError) as error:
+            self._refuse(f"'connect' must return edge_index, edge_attr, not {_shape(connected)}",
+                         error)  # fmt: skip
+        if isinstance(edges, Edges):
+            if edges.num_nodes != S.num_pooled:
+                self._refuse(f"'connect' gave edges of {edges.num_nodes} nodes, not {S.num_pooled}")
+            return edges, attr
+        checks = Checks()
+        try:
+            edges = Edges(check_edge_index(edges, S.num_pooled, checks, S.batch), S.num_pooled)
+            check_edge_attr(attr, edges.index)
+            checks.settle()
+        except (TypeError, ValueError) as error:
+            self._refuse(f"'connect' gave edges that cannot be used: {error}", error)
+        return edges, attr
 
     def _sizes(self, graph: Graph, S: Selection) -> Sizes | None:
         """How many nodes each graph has afterwards, if select or ``pooled_counts`` says."""
-        sizes = S.sizes
-        if sizes is None and graph.sizes is not None:
-            counts = self.pooled_counts(graph.sizes.counts)
-            sizes = None if counts is None else Sizes.of(counts, graph.x.device)
-        if sizes is not None and not is_traced() and sizes.total != S.num_pooled:
+        if S.sizes is not None or graph.sizes is None or is_traced():
+            return S.sizes
+        counts = self.pooled_counts(graph.sizes.counts)
+        if counts is None:
+            return None
+        found = S.batch.bincount(minlength=graph.batch_size).cpu()
+        if not torch.equal(counts, found):
             self._refuse(
-                f"'pooled_counts' says {sizes.total} nodes, but 'select' gave {S.num_pooled}: let "
-                f"pooled_counts(counts) tell how many each graph keeps, or return None"
+                f"'pooled_counts' says {int(counts.sum())} nodes, but 'select' gave "
+                f"{S.num_pooled}, or others of each graph: let it tell what each graph keeps, or "
+                f"return None"
             )
-        return sizes
+        return Sizes.of(counts, graph.x.device)
 
     def _loss(self, graph: Graph, S: Selection) -> dict[str, Any]:
         """The auxiliary losses of a call: by name, their weighted sum, and that of each graph."""
         losses = self.losses(graph, S)
+        if not isinstance(losses, Mapping):
+            self._refuse(f"'losses' must return a dict of losses by name, not {_shape(losses)}")
         if not losses:
             return {}
         for name, value in losses.items():
-            if value.shape != (graph.batch_size,):
+            if not isinstance(value, Tensor) or value.shape != (graph.batch_size,):
                 self._refuse(
                     f"the loss '{name}' must have one value per graph, shape "
-                    f"[{graph.batch_size}], not {list(value.shape)}"
+                    f"[{graph.batch_size}], not {_shape(value)}"
                 )
         weights = [self.loss_weights.get(name, 1.0) for name in losses]
         first = next(iter(losses.values()))
@@ -225,11 +272,16 @@ class Pooling(nn.Module):
         }
 
     @property
-    def _name(self) -> str:
+    def class_name(self) -> str:
+        """What messages call it."""
         return type(self).__name__
 
     def _refuse(self, what: str, error: Exception | None = None) -> NoReturn:
-        raise PoolingError(f"{self._name}: {what}.") from error
+        raise PoolingError(f"{self.class_name}: {what.rstrip('.')}.") from error
+
+
+def _shape(value: Any) -> str:
+    return f"shape {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
 
 
 def mean_where(wanted: Tensor, values: Tensor) -> Tensor:

@@ -6,10 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
-from lcpool.notice import warn_caller
 from lcpool.ops.graph import Graph
 from lcpool.pool.base import Pooling
 from lcpool.pool.output import Pooled
@@ -36,7 +34,6 @@ class ForeignPooling(Pooling):
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
         self.layer = layer
-        self.emptied = False
 
     def forward(
         self,
@@ -56,56 +53,42 @@ class ForeignPooling(Pooling):
 
     def _graph(self, graph: Graph, out: Any) -> Graph:
         """The graph that came back, once it is known to be one."""
-        try:
-            x, edge_index, edge_attr, batch = out[:4]
-        except (TypeError, ValueError, KeyError) as error:
-            self._refuse(f"{CALLED}, not {type(out).__name__}", error)
+        if not isinstance(out, tuple | list) or len(out) < 4:
+            count = f" of {len(out)} items" if isinstance(out, tuple | list) else ""
+            self._refuse(f"{CALLED}, not {type(out).__name__}{count}")
+        x, edge_index, edge_attr, batch = out[:4]
         try:
             after = Graph.of(x, edge_index, edge_attr, batch, graph.batch_size)
         except (TypeError, ValueError) as error:
-            self._refuse(f"it returned a graph that cannot be used: {str(error)[:-1]}; {CALLED}",
-                         error)  # fmt: skip
-        if after.x.size(1) != graph.x.size(1):
-            self._refuse(
-                f"it returned features of width {after.x.size(1)} for {graph.x.size(1)}; the "
-                f"convolution behind it takes as many as came in"
-            )
-        self._look_for_emptied(graph, after)
+            what = str(error).rstrip(".")
+            self._refuse(f"it returned a graph that cannot be used: {what}; {CALLED}", error)
+        self._say_emptied(graph.host_counts(), after.host_counts())
         return Graph(
             after.x, after.edges, after.edge_attr, after.batch, graph.batch_size, after.sizes,
             graph.checks,
         )  # fmt: skip
-
-    def _look_for_emptied(self, before: Graph, after: Graph) -> None:
-        """Say once that graphs lose all their nodes: a readout of none is zero."""
-        if self.emptied:
-            return
-        counts = [g.sizes.counts if g.sizes else g.node_counts().cpu() for g in (before, after)]
-        lost = int(((counts[0] > 0) & (counts[1] == 0)).sum())
-        if lost:
-            self.emptied = True
-            warn_caller(
-                f"{self._name} left {lost} of {before.batch_size} graphs without a node; what a "
-                f"network reads from them is zero. Keep at least one node of each graph."
-            )
 
     def _loss_of(self, out: Any, graph: Graph) -> dict[str, Any]:
         """The loss that came with the output, for each graph."""
         loss = getattr(out, "loss", None)
         if loss is None or (not isinstance(loss, Tensor) and loss == 0):
             return {}
-        loss = torch.as_tensor(loss, dtype=graph.x.dtype, device=graph.x.device)
-        if loss.numel() == 1:
-            return {"loss": loss.reshape(())}
-        if loss.shape != (graph.batch_size,):
+        value = loss
+        if isinstance(loss, int | float):
+            value = graph.x.new_tensor(float(loss))
+        if isinstance(value, Tensor) and value.numel() == 1:
+            return {"loss": value.reshape(())}
+        if not isinstance(value, Tensor) or value.shape != (graph.batch_size,):
+            kind = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
             self._refuse(
                 f"the loss of its output must be one value, or one per graph "
-                f"([{graph.batch_size}]), not of shape {list(loss.shape)}"
+                f"([{graph.batch_size}]), not {kind}"
             )
-        return {"loss": loss.mean(), "graph_loss": loss}
+        return {"loss": value.mean(), "graph_loss": value}
 
     @property
-    def _name(self) -> str:
+    def class_name(self) -> str:
+        """The layer's."""
         return type(self.layer).__name__
 
     def __repr__(self) -> str:

@@ -46,10 +46,10 @@ class Pooled(_Items):
     """
 
     losses: Mapping[str, Tensor] = MappingProxyType({})
-    loss: Tensor | float = 0.0
     graph_loss: Tensor | None = None
-    made: Assignment | Callable[[], Assignment]
-    lifting: Callable[[Tensor, Assignment], Tensor]
+    made: Assignment | Callable[[], Assignment] | None = None
+    lifting: Callable[[Tensor, Assignment], Tensor] | None = None
+    _loss: Tensor | float = 0.0
 
     def __new__(
         cls,
@@ -91,9 +91,25 @@ class Pooled(_Items):
         """The number of graphs, trailing empty ones included."""
         return self.graph.batch_size
 
+    @property
+    def loss(self) -> Tensor | float:
+        """The weighted sum of the auxiliary losses, a mean over graphs; 0 where there are none."""
+        return self._loss
+
+    @loss.setter
+    def loss(self, value: Tensor | float) -> None:
+        # One value for the whole batch: what each graph had is no part of it any more.
+        self._loss = value if isinstance(value, Tensor) else self.x.new_tensor(float(value))
+        self.graph_loss = None
+
     @lazy
     def assignment(self) -> Assignment:
         """S, made when it is first asked for."""
+        if self.made is None:
+            raise ValueError(
+                "this output tells no assignment, so there are no labels and no way back: it comes "
+                "from a layer that is no lcpool.Pooling."
+            )
         return self.made if isinstance(self.made, Assignment) else self.made()
 
     def labels(self) -> Tensor:
@@ -109,7 +125,8 @@ class Pooled(_Items):
         Args:
             x: features of the pooled nodes, by default the ones in this output.
         """
-        return self.lifting(self.x if x is None else x, self.assignment)
+        S, x = self.assignment, self.x if x is None else x
+        return S.lift(x) if self.lifting is None else self.lifting(x, S)
 
     def _replace(self, **items: Any) -> Pooled:
         """The same output with other items."""

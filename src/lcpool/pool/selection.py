@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.assignment import Assignment
+from lcpool.ops.checks import Checks
+from lcpool.ops.edges import Entries
 from lcpool.ops.graph import Graph
 from lcpool.ops.lazy import lazy
 from lcpool.ops.operator import is_traced
@@ -42,27 +44,37 @@ class Selection:
         Args:
             S: the assignment.
             graph: what it assigns the nodes of.
-            counts: how many clusters each graph has, where the host knows; else a GPU synchronises.
+            counts: how many clusters each graph was said to have.
 
         Raises:
-            ValueError: if a cluster has no node, or nodes of several graphs.
+            ValueError: if a cluster has no node or nodes of several graphs, or if graphs have other
+                numbers of clusters than was said.
         """
         if S.num_nodes != graph.num_nodes:
-            raise ValueError(f"S has {S.num_nodes} rows for {graph.num_nodes} nodes.")
-        S = S.checked(graph.checks)
+            raise ValueError(f"S has {S.num_nodes} rows (labels) for {graph.num_nodes} nodes.")
+        checks = (
+            Checks()
+        )  # whatever the graph's: a pooling may be wrong also where data are trusted
+        S = S.checked(checks)
         of_entry = graph.batch_vector()[S.node_index]
         owner = of_entry.new_full((S.num_clusters,), -1).index_put((S.cluster_index,), of_entry)
-        whole = (owner >= 0).all() & (owner[S.cluster_index] == of_entry).all()
-        owner = graph.checks.require(owner, whole, lambda: NOT_WHOLE)
+        owner = checks.require(owner, (owner >= 0).all(), lambda: EMPTY)
+        of_one = (owner[S.cluster_index] == of_entry).all()
+        owner = checks.require(owner, of_one, lambda: MIXED)
         batch, order = owner.sort(stable=True)
         number = torch.empty_like(order)
         number[order] = torch.arange(order.numel(), device=order.device)
-        cluster = number[S.cluster_index]
-        S = Assignment(S.node_index, S.num_nodes, cluster, S.num_clusters, S.weight)
-        if counts is None and not is_traced():
-            counts = graph.checks.fetch(batch.bincount(minlength=graph.batch_size))
-        sizes = None if counts is None else Sizes.of(counts, batch.device)
-        return cls(partial(itself, S), batch, sizes)
+        entries = Entries(S.node_index, number[S.cluster_index], S.num_nodes, S.num_clusters)
+        make = partial(itself, Assignment.of_entries(entries, S.weight))
+        if is_traced():
+            return cls(make, batch)
+        found = checks.fetch(batch.bincount(minlength=graph.batch_size))
+        if counts is not None and not torch.equal(counts, found):
+            raise ValueError(
+                f"'pooled_counts' says {_few(counts)} nodes of the graphs, but 'select' gave "
+                f"{_few(found)}; let it tell what each graph keeps, or return None."
+            )
+        return cls(make, batch, Sizes.of(found, batch.device))
 
     @property
     def num_pooled(self) -> int:
@@ -87,11 +99,20 @@ class Selection:
         return self.make if found is None else found
 
 
-NOT_WHOLE = "every cluster of S must have nodes, all of one graph."
+EMPTY = (
+    "a cluster must have nodes, and some have none; number clusters without gaps: "
+    "torch.unique(labels, return_inverse=True)[1]."
+)
+MIXED = "the nodes of a cluster must be of one graph; look at graph.batch_vector()."
 
 
 def _columns(S: Selection, index: Tensor) -> Assignment:
     return S.assignment.columns(index)
+
+
+def _few(counts: Tensor) -> str:
+    shown = ", ".join(map(str, counts[:8].tolist()))
+    return f"[{shown}{', …' if counts.numel() > 8 else ''}]"
 
 
 def itself(S: Assignment) -> Assignment:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lcpool.settings import POOLS, RUNS, takes_settings
+from lcpool.settings import POOLS, RUNS, read_config_text, takes_settings
 from lcpool.sweep.engine import Engine, EngineError, InlineEngine
 from lcpool.sweep.events import in_short
 from lcpool.sweep.folder import work_folder
@@ -65,7 +65,8 @@ def compare(
         progress: show on stderr how it goes on: a table in a terminal, lines elsewhere.
 
     Returns:
-        The runs, with accuracies in percent; see ``docs/sweep.md`` for the columns.
+        The runs, with accuracies in percent; see ``docs/sweep.md`` for the columns. A setting with
+        several values has a column of its own.
 
     Example:
         >>> table = compare(pools=["nopool", "topkpool"], runs=2, epochs=1, hidden=8, device="cpu")
@@ -90,7 +91,11 @@ def compare(
         found = Results.of(opened).runs
     wanted = {key({**cell.columns, "run": number}) for job in jobs for cell, number in job.wanted}
     kept = [key(row) in wanted for row in found.to_dict("records")]
-    return found[kept].reset_index(drop=True)
+    table = found[kept].reset_index(drop=True)
+    for name, values in grid.settings.items():
+        if len(values) > 1 and name not in table:
+            table[name] = [read_config_text(text)[name] for text in table["config"]]
+    return table
 
 
 def _datasets(datasets: Any, root: str | Path | None) -> tuple[Dataset, ...]:

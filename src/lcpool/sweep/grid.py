@@ -35,7 +35,7 @@ from lcpool.settings import (
 )
 from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
-from lcpool.train.api import fingerprint
+from lcpool.train.api import classes_of, fingerprint
 
 Source = str | Path | GraphSet | Iterable[Data]
 
@@ -67,8 +67,7 @@ class Dataset:
         if len(graphs) < MIN_GRAPHS:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
         if graphs.num_classes < 2:
-            found = f"{graphs.num_classes} classes" if graphs.num_classes else "no labels (y)"
-            raise ValueError(f"{graphs.name} has {found}; training needs two classes.")
+            raise ValueError(f"{graphs.name} has {classes_of(graphs)}; training needs two classes.")
         by_name = isinstance(source, str | os.PathLike)
         return cls(
             name=graphs.name,
@@ -229,10 +228,14 @@ class Grid:
         return {"dataset": tuple(paper_datasets()), **choices, "split": "shared"}
 
     def configurations(self) -> Iterator[tuple[Architecture, Protocol]]:
-        """Every combination of settings, the first setting outermost."""
+        """Every combination of settings that makes a difference, the first setting outermost."""
+        seen = set()
         for values in itertools.product(*self.settings.values()):
             network, protocol = in_groups(dict(zip(self.settings, values, strict=True)))
-            yield Architecture(**network), Protocol(**protocol)
+            found = as_read(Architecture(**network)), Protocol(**protocol)
+            if (text := config_text(*found)) not in seen:
+                seen.add(text)
+                yield found
 
     def cells(self, datasets: Mapping[Any, Dataset]) -> list[Cell]:
         """Every cell, datasets outermost; ``datasets`` holds what :attr:`datasets` refers to."""
@@ -242,6 +245,15 @@ class Grid:
             for dataset in self.datasets
             for combination in combinations
         ]
+
+
+def as_read(network: Architecture) -> Architecture:
+    """The network with the defaults of all settings on which its pooling does not depend.
+
+    So a grid over ``hops`` has one cell without pooling, not copies of it.
+    """
+    others = {name: one.default for name, one in SETTINGS.items() if not one.is_read(network.pool)}
+    return replace(network, **others)
 
 
 def make_jobs(

@@ -72,7 +72,7 @@ def train(
     network, protocol = in_groups({name: value for name, (_, value) in said.items()})
     architecture, how = Architecture(**network), Protocol(**protocol)
     numbers = range(RUNS.checked(runs))
-    graphs = dataset if isinstance(dataset, GraphSet) else load_dataset(dataset, root=root)
+    graphs = load_dataset(dataset, root=root)
     folder = None if checkpoints is None else Path(checkpoints)
     with show_training(progress, len(numbers), on_epoch) as watch:
         return train_runs(
@@ -92,7 +92,7 @@ def train_runs(
 ) -> Result:
     """Train the runs ``numbers`` of one cell, in stacks of at most ``stack``."""
     if graphs.num_classes < 2:
-        raise ValueError(f"{graphs.name} has {graphs.num_classes} classes; training needs two.")
+        raise ValueError(f"{graphs.name} has {classes_of(graphs)}; training needs two classes.")
     graphs = graphs.to(device)
     size = stack_size(graphs, architecture, protocol, len(numbers), stack)
     finished: list[tuple[Trainer, Checkpoint]] = []
@@ -170,6 +170,13 @@ def best_model(
     chosen = trainer.best["accuracy"]
     take_over(network, {name: value[position] for name, value in chosen.items()})
     return Model.of(network.to(graphs.x.device), graphs)
+
+
+def classes_of(graphs: GraphSet) -> str:
+    """How many classes there are, in words."""
+    return {0: "no labels (y)", 1: "one class"}.get(
+        graphs.num_classes, f"{graphs.num_classes} classes"
+    )
 
 
 def fingerprint(graphs: GraphSet) -> str:

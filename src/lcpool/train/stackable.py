@@ -15,7 +15,7 @@ def why_not_stacked(network: Backbone) -> str | None:
     """Why runs of this network cannot be trained as one, or None where nothing is in the way."""
     for pool in network.pools:
         if not pool.stackable:
-            return f"nobody knows whether {pool}, a foreign layer, pools each graph by itself."
+            return f"nobody knows whether {pool.class_name} pools each graph as if it were alone."
     if (name := tied(network)) is not None:
         return f"'{name}' is used in several places, which would be told apart."
     for name, layer in network.named_modules():

@@ -8,7 +8,7 @@ need not know of runs.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -68,15 +68,16 @@ class Stack:
 
     @classmethod
     def tried(cls, models: Sequence[Backbone], graphs: GraphSet) -> Stack:
-        """A stack on the device of the graphs, through which two graphs of each run have gone.
+        """A stack on the device of the graphs; with a pooling of one's own, once it was tried.
 
-        What a pooling of one's own does that a stack cannot shows only in a call.
+        Raises:
+            CannotStackError: where runs cannot be stacked, or a stack computes something else.
         """
         with seeded(0, graphs.x.device):  # layers of a stack draw before they are given theirs
             stack = cls(models)
-            stack.model.to(graphs.x.device).eval()
-            with torch.no_grad():
-                stack(graphs.batch(torch.tensor([0, 1]).repeat(len(models))), len(models))
+            if ":" in models[0].architecture.pool:
+                compare_with_runs(models[:2], graphs)
+        stack.model.to(graphs.x.device)
         return stack
 
     def _lay_out(self, level: int, pool: nn.Module, _: Any, out: Pooled) -> None:
@@ -143,6 +144,55 @@ class Stack:
         self.levels.begin(graphs.node_counts, runs, graphs.x.device)
         out: Output = self.model(graphs)
         return out
+
+
+def compare_with_runs(models: Sequence[Backbone], graphs: GraphSet) -> None:
+    """Send two graphs through a stack of these networks and through each of them alone.
+
+    What a pooling of one's own does that a stack cannot (look at the parameters themselves, or at
+    other graphs of the batch) shows only so.
+
+    Raises:
+        CannotStackError: where the stack fails or gives other scores or losses.
+    """
+    device = graphs.x.device
+    middle = graphs.node_counts.argsort()[(len(graphs) - 1) // 2 :][:2]
+    for training in (False, True):
+        copies = [copy.deepcopy(model).to(device).train(training) for model in models]
+        alone = [_scores(network, graphs.batch(middle), seed=0) for network in copies]
+        again = [_scores(network, graphs.batch(middle), seed=1) for network in copies]
+        if not all(map(_close, alone, again)):
+            return  # It draws: a stack draws other numbers.
+        try:
+            stack = Stack(models)
+            stack.model.to(device).train(training)
+            runs = len(models)
+            both = _scores(partial(stack, runs=runs), graphs.batch(middle.repeat(runs)), seed=0)
+            if both.requires_grad:
+                torch.autograd.backward(both.sum())
+        except CannotStackError:
+            raise
+        except Exception as error:
+            raise CannotStackError(
+                f"{models[0].architecture.pool} works by itself, but not as part of a stack: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if not all(map(_close, both.chunk(len(models)), alone)):
+            raise CannotStackError(
+                f"{models[0].architecture.pool} gives something else in a stack of runs than alone."
+            )
+
+
+def _scores(network: Callable[..., Output], batch: GraphBatch, seed: int) -> Tensor:
+    """The scores of the classes and the auxiliary loss of each graph."""
+    with seeded(seed, batch.x.device):
+        out = network(batch)
+    loss = out.logits.new_zeros(batch.batch_size) if out.graph_loss is None else out.graph_loss
+    return torch.cat([out.logits, loss.unsqueeze(-1)], dim=1)
+
+
+def _close(one: Tensor, other: Tensor) -> bool:
+    return torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 def join_relu(layers: nn.Sequential) -> None:
