@@ -94,7 +94,7 @@ def test_a_pooling_that_changes_the_width_is_refused_in_one_line(
     monkeypatch.setattr(sys, "path", [*sys.path])
     done = lcpool_train(*SMALL, "--pool", "pool_that_narrows:Narrow")
     assert done.exit_code == 2
-    assert "width 3 for 8" in done.stderr
+    assert "width 3, not 8" in done.stderr
 
 
 FAULTY = """\
@@ -132,7 +132,7 @@ class Returns(Plain):
         ("CallsTorch", "lcpool: faulty_pools.py:14: RuntimeError: mat1 and mat2"),
         ("RaisesLater", "lcpool: faulty_pools.py:18: ValueError: too many nodes"),
         ("CannotBeMade", "lcpool: faulty_pools.py:21: TypeError: "),
-        ("Returns", "lcpool: Returns: it returned a graph that cannot be used:"),
+        ("Returns", "lcpool: Returns: a layer is called as pool(x, edge_index, edge_attr, batch)"),
         ("NotThere", "lcpool: cannot import 'faulty_pools:NotThere': module"),
     ],
 )

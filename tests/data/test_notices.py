@@ -129,9 +129,12 @@ def test_what_is_said_names_the_dataset():
             load_dataset(graphs, name=name)
 
 
-def test_what_was_loaded_is_not_spoken_of_again():
-    graphs = GraphSet.from_graphs([graph(ONE_WAY, edge_attr=torch.ones(2, 1))])
-    assert load_dataset(graphs) is graphs  # A warning would be an error.
+def test_graphs_in_columns_are_spoken_of_once_too():
+    graphs = GraphSet.from_graphs([graph(ONE_WAY, edge_attr=torch.ones(2, 1))], "columns")
+    with pytest.warns(DataWarning) as said:
+        assert load_dataset(graphs) is graphs
+    assert len(said) == 2
+    load_dataset(graphs)  # A warning would be an error.
 
 
 def test_there_is_nothing_to_say_of_the_built_in_set():

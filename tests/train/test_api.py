@@ -215,8 +215,8 @@ def test_devices(monkeypatch):
 @pytest.mark.parametrize(
     ("graphs", "words"),
     [
-        (as_data(GRAPHS, label=lambda y: 3), "graphs has 1 classes; training needs two"),
-        (as_data(GRAPHS, label=lambda y: None), "graphs has 0 classes; training needs two"),
+        (as_data(GRAPHS, label=lambda y: 3), "graphs has one class; training needs two"),
+        (as_data(GRAPHS, label=lambda y: None), "graphs has no labels .y.; training needs two"),
         (as_data(GRAPHS)[:5], "needs at least 6 graphs, not 5"),
         ([], "expected PyG Data objects, got nothing"),
     ],
