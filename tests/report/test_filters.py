@@ -8,7 +8,7 @@ import pytest
 from runs import make_results
 
 from lcpool.models import Architecture
-from lcpool.report import Report, Reproduction
+from lcpool.report import Report
 from lcpool.report.filters import choose
 from lcpool.report.findings import findings, provenance
 from lcpool.sweep.results import Failure, Results
@@ -35,16 +35,6 @@ def test_a_report_of_some_is_the_report_of_runs_that_are_no_more():
     assert report.ranked.datasets == ["A", "B"]
     assert (report.ranked.means == alone.ranked.means).all()
     assert report.ranked.critical_difference == alone.ranked.critical_difference
-
-
-def test_both_splits_are_chosen_from():
-    parts = [make_results(datasets=("DD", "NCI1"), runs=2, split=s) for s in ("fresh", "shared")]
-    made = Reproduction.of(joined(*parts), pools=["nopool", "lcpool"], datasets="DD")
-    assert len(made.looks) == 4
-    for look in made.looks:
-        assert set(look.cells["pool"]) == {"nopool", "lcpool"}
-        assert set(look.cells["dataset"]) == {"DD"}
-    assert [set(report.cells["dataset"]) for report in made.reports] == [{"DD"}] * 2
 
 
 @pytest.mark.parametrize(

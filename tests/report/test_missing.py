@@ -181,20 +181,6 @@ def test_every_missing_thing_is_named_in_a_sentence():
         assert pooling[-2:] == ["datasets", "A"]
 
 
-def test_a_cell_with_few_runs_is_not_put_to_the_papers_claims():
-    results = make_results(datasets=("DD", "NCI1", "COX2"), runs=5)
-    few = results.runs[["dataset", "conv", "pool"]].eq(["DD", "gcn", "asapool"]).all(axis=1)
-    runs = results.runs[~(few & (results.runs["run"] > 2))].reset_index(drop=True)
-    report = Report.of(Results(runs))
-    assert "asapool" in report.ranked.pools
-    assert not report.ranked.left_out
-    (left_out,) = report.paper.left_out
-    assert left_out.name == "asapool"
-    assert {cell[0] for cell in left_out.missing} == {"DD"}
-    assert len(report.paper.groups) == 12
-    assert sum("asapool" in text for text in findings(report)["missing"]) == 1
-
-
 def test_a_pooling_without_a_rank_keeps_its_accuracies():
     results = make_results(**MINE)
     report = Report.of(lacking(results, ("B", "c", "gcn")))

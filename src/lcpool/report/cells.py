@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lcpool.data.published import published
 from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
-from lcpool.report.agreement import agreement
+from lcpool.report.reference import Reference
 from lcpool.report.statistics import rounded
 from lcpool.settings import changed, labels, read_config_text, unnamed
 from lcpool.sweep.results import Results, key
@@ -28,18 +27,19 @@ GROUP = ["dataset", "backbone", "conv"]
 CELL = [*GROUP, "pool"]
 # What tells the runs of a cell apart: runs of another seed are further replicates.
 RUN = ["seed", "run"]
+NOTHING = Reference("", {}, runs=1)
 
 
 def select(results: Results, rule: str = "accuracy", split: str | None = None) -> pd.DataFrame:
-    """The runs of one split, in the paper's order, with their ``accuracy`` by one rule.
+    """The runs of one split, in the order of the tables, with their ``accuracy`` by one rule.
 
     Runs that share their names and differ in an option (``ratio=0.25`` beside the default) are of
     different cells: what differs becomes part of ``pool``, and ``name`` is the pooling without it.
-    Runs that differ in the seed alone are replicates. ``as_paper`` says whether a run was trained
-    as the paper's were, ``settings`` in what it was not; ``key`` finds its curves; ``one_class`` is
-    1 where the network gives all test graphs the same class, 0 where not, NaN where that is
-    unknown. Memory is kept of GPUs alone: by how much a process on a CPU grew is no property of
-    what it trained.
+    Runs that differ in the seed alone are replicates. ``default`` says whether a run was trained
+    with every setting at its default, ``settings`` which are not; ``key`` finds its curves;
+    ``one_class`` is 1 where the network gives all test graphs the same class, 0 where not, NaN
+    where that is unknown. Memory is kept of GPUs alone: by how much a process on a CPU grew is no
+    property of what it trained.
 
     Args:
         results: the runs of a sweep.
@@ -61,7 +61,7 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     runs["key"] = [key(row) for row in runs.to_dict("records")]
     runs["name"], runs["pool"] = runs["pool"], shown_pools(runs)
     runs["settings"] = [", ".join(changed(options).values()) for options in settings]
-    runs["as_paper"] = runs["settings"] == ""
+    runs["default"] = runs["settings"] == ""
     runs["accuracy"] = runs[ACCURACY[rule]]
     runs["one_class"] = runs[CONSTANT[rule]].where(runs["accuracy"].notna())
     runs["peak_memory"] = runs["peak_memory"].where(runs["device"] != "CPU")
@@ -81,26 +81,24 @@ def shown_pools(runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def gather(runs: pd.DataFrame) -> pd.DataFrame:
-    """A row for each cell: mean and spread over its runs, costs, the paper's figure, agreement.
+def gather(runs: pd.DataFrame, reference: Reference | None = None) -> pd.DataFrame:
+    """A row for each cell: mean and spread over its runs, costs, a published figure, agreement.
 
     ``std`` is that of a sample (n − 1), and empty for a single run. A run that diverged before any
     epoch was chosen has no accuracy and is counted in ``lost``. ``constant`` of ``constant_of``
     runs give all test graphs the same class, of which ``largest_class`` percent are of the largest;
-    NaN where that is unknown.
+    NaN where that is unknown. Without a ``reference`` the columns of its figures are empty.
     """
     cells = pd.DataFrame([_cell(of_cell) for _, of_cell in runs.groupby(CELL, sort=False)])
-    return cells.join(agreement(cells))
+    return cells.join((reference or NOTHING).beside(cells))
 
 
 def _cell(runs: pd.DataFrame) -> dict[str, Any]:
     first, accuracies = runs.iloc[0], runs["accuracy"].dropna()
-    names = (first["dataset"], first["backbone"], first["conv"])
-    paper = published(*names, first["name"]) if runs["as_paper"].all() else None
     return {
         **{name: first[name] for name in CELL},
         "name": first["name"],
-        "as_paper": bool(runs["as_paper"].all()),
+        "default": bool(runs["default"].all()),
         "settings": first["settings"],
         "runs": len(accuracies),
         "lost": len(runs) - len(accuracies),
@@ -115,8 +113,6 @@ def _cell(runs: pd.DataFrame) -> dict[str, Any]:
         "seconds": runs["seconds"].mean(),
         "peak_memory": runs["peak_memory"].max(),
         "stack": runs["stack"].max(),
-        "paper_mean": paper[0] if paper else None,
-        "paper_std": paper[1] if paper else None,
     }
 
 
@@ -127,7 +123,7 @@ def _settings(config: str) -> dict[str, Any]:
 
 
 def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
-    """Sorted as in the paper's tables; names that it does not have come last, as they came."""
+    """Sorted by the names that we know, in our order; others come last, as they came."""
     known = {
         "dataset": list(paper_datasets()),
         "backbone": list(BACKBONES),

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lcpool.data.published import published
 from lcpool.report.cells import CELL, GROUP, RUN
 from lcpool.report.missing import Grid, LeftOut, complete
 from lcpool.report.statistics import (
@@ -23,9 +22,6 @@ from lcpool.report.statistics import (
     rounded,
 )
 
-OURS = "lcpool"
-# A variant of lcpool that stands outside the ranking, as in the paper.
-VARIANT = "lcpool*"
 # Enough to tell 99.8 % of them from all.
 RESAMPLES = 5000
 
@@ -119,7 +115,7 @@ class Comparison:
         return rounded(ranks(self.blocks(means)).mean(axis=-2))
 
     def backbone_ranks(self, means: Array) -> Array:
-        """The same for each backbone by itself, as in the paper: ``[…, backbones, pools]``."""
+        """The same for each backbone by itself: ``[…, backbones, pools]``."""
         members = [self.where(backbone=b, conv=c) for b, c in self.backbones]
         each = ranks(means)
         average = [np.nanmean(each[..., member, :], axis=-2) for member in members]
@@ -142,20 +138,6 @@ class Comparison:
         """Nemenyi's, over the datasets; None where there is too little to compare."""
         n = len(self.datasets)
         return None if self.empty or n < 2 else critical_difference(len(self.pools), n)
-
-    def published(self) -> Array | None:
-        """``means`` as the paper has them, NaN for the cell that it does not report.
-
-        None if it knows nothing of a pooling or a group.
-        """
-        nothing = (np.nan, np.nan)
-        rows = [
-            [(published(g.dataset, g.backbone, g.conv, pool) or nothing)[0] for pool in self.pools]
-            for g in self.groups.itertuples()
-        ]
-        means = np.array(rows).reshape(self.means.shape)
-        known = ~np.isnan(means)
-        return means if known.any(axis=0).all() and known.any(axis=1).all() else None
 
     @property
     def fewest_runs(self) -> int:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from lcpool.data.table import paper_datasets
 from lcpool.report import heldout
-from lcpool.report.agreement import in_words
 from lcpool.report.answer import answer
 from lcpool.report.cells import GROUP, RUN
 from lcpool.report.comparison import Comparison
-from lcpool.report.missing import not_ranked
 from lcpool.report.pairs import pairs_over_splits
+from lcpool.report.reference import agreeing
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS, datasets_needed, smallest_signed_rank
 from lcpool.report.words import count, duration, listed, p_value
 from lcpool.sweep.events import in_short
@@ -39,24 +37,26 @@ def findings(report: Report) -> dict[str, list[str]]:
 
 
 def _agreement(report: Report) -> list[str]:
-    """Nothing where the paper has no figure for any cell."""
-    if report.cells["paper_mean"].isna().all():
+    """Nothing where there is no published figure for any cell."""
+    if report.reference is None or report.cells["reference_mean"].isna().all():
         return []
-    other = int((~report.cells["as_paper"]).sum())
-    said = ["No cell here can be judged against the paper's: that takes two runs."]
+    name, other = report.reference.name, int((~report.cells["default"]).sum())
+    said = [f"No cell here can be judged against the {name}'s: that takes two runs."]
     if report.agreeing[1]:
-        said = [in_words(report.cells)]
+        said = [agreement_in_words(report.cells, name)]
     if other:
         said.append(
             f"{count(other, 'cell')} of {len(report.cells)} were trained otherwise than the "
-            "paper's, and are not compared with it."
-        )
-    if not report.claims:
-        said.append(
-            "Its claims are left out: they take LCPool beside another pooling, trained as in the "
-            f"paper, with {FEWEST_RUNS} runs at least in each cell."
+            f"{name}'s, and are not compared with it."
         )
     return said
+
+
+def agreement_in_words(cells: pd.DataFrame, name: str) -> str:
+    """How many cells agree with a reference; only where there is a cell that can be judged."""
+    agree, judged = agreeing(cells)
+    share = f"{100 * agree / judged:.1f} %"
+    return f"{agree} of {count(judged, 'published cell')} agree with the {name} ({share})."
 
 
 def _ranking(report: Report) -> list[str]:
@@ -123,9 +123,10 @@ def _on_one_dataset(c: Comparison) -> list[str]:
 
 def _missing(report: Report) -> list[str]:
     """What is left out, and why."""
-    said = not_ranked(report)
-    if report.aside:
-        said.append(f"{listed(sorted(report.aside))}, a variant, is not ranked, as in the paper.")
+    said = report.not_ranked()
+    if report.aside and report.reference is not None:
+        variants, name = listed(sorted(report.aside)), report.reference.name
+        said.append(f"{variants}, a variant, is not ranked, as in the {name}.")
     lost = int(report.cells["lost"].sum())
     if lost:
         said.append(
@@ -139,15 +140,6 @@ def _missing(report: Report) -> list[str]:
         said.append(
             f"{count(few, 'cell')} of {len(report.cells)} {'has' if few == 1 else 'have'} fewer "
             f"than {FEWEST_RUNS} runs: no p and no interval there."
-        )
-    known = report.cells["dataset"].isin(list(paper_datasets()))
-    if known.any() and report.cells["paper_mean"].isna().all():
-        settings = listed(sorted(set(report.cells["settings"][known])))
-        said.append(
-            "The paper's figures and claims are left out: no cell was trained as there "
-            f"({settings})."
-            if settings
-            else "The paper's figures are left out: it has none for these cells."
         )
     return [*said, *_same(report), *_set_aside(report)]
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcpool.report.cells import GROUP
-from lcpool.report.statistics import FEWEST_RUNS
 from lcpool.report.words import listed
 
 if TYPE_CHECKING:
@@ -173,24 +172,15 @@ def _ranks(grid: Grid, part: LeftOut) -> bool:
 
 
 def not_ranked(report: Report) -> list[str]:
-    """A sentence for each: what is not ranked, which cells are missing, how to compare it anyway.
-
-    And what the paper's claims are not put to, where that is something else.
-    """
+    """For each part that is not ranked: which cells are missing, and how to compare it anyway."""
     groups = set(report.cells[GROUP].itertuples(index=False, name=None))
-    known = {(part.kind, part.name) for part in report.ranked.left_out}
-    others = [part for part in report.paper.left_out if (part.kind, part.name) not in known]
-    fewer = f"fewer than {FEWEST_RUNS} runs as the paper's"
     return [
-        *(
-            f"Not ranked: {_lacks(part, 'no results', groups)}.{_hint(part)}"
-            for part in report.ranked.left_out
-        ),
-        *(f"Not in the paper's ranking: {_lacks(part, fewer, groups)}." for part in others),
+        f"Not ranked: {lacks(part, 'no results', groups)}.{_hint(part)}"
+        for part in report.ranked.left_out
     ]
 
 
-def _lacks(part: LeftOut, what: str, groups: Collection[Group]) -> str:
+def lacks(part: LeftOut, what: str, groups: Collection[Group]) -> str:
     """A part and its missing cells; a dataset, or a pooling, that has none at all by its name."""
     if part.kind == POOL:
         lacking = [(cell[0], ", ".join(cell[1:3])) for cell in part.missing]

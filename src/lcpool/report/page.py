@@ -12,14 +12,12 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from lcpool.report.answer import FRESH, why_no_test
-from lcpool.report.cells import GROUP
-from lcpool.report.comparison import OURS, RESAMPLES
+from lcpool.report.comparison import Comparison
 from lcpool.report.diagram import diagrams
-from lcpool.report.findings import findings, provenance
+from lcpool.report.findings import provenance
 from lcpool.report.heldout import constant_mark
 from lcpool.report.pairs import pairs_over_splits
 from lcpool.report.plots import colours, costs, learning, shapes, spread
-from lcpool.report.rankings import misprints, rankings
 from lcpool.report.sheets import Sheet, cells_sheet, datasets_sheet, splits_sheet
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import highlighted, layouts
@@ -36,15 +34,24 @@ FILTERS = {
 }
 
 
-def page(report: Report, audit: str | None = None) -> str:
-    """The report as HTML; ``audit`` is an address that the claims link to.
+# A caption, an id, and the table if there is one.
+Difference = tuple[str, str, Sheet | None]
+
+
+def page(report: Report, template: str | None = None, **content: Any) -> str:
+    """The report as HTML.
 
     Names of datasets and poolings can be anything: the template escapes all it is given, and the
     page's security policy lets no script run but its own.
+
+    Args:
+        report: what to show.
+        template: a template that extends "page", if there is more to show.
+        content: what else that template shows.
     """
     style, script = stylesheet(), _file("page.js")
     environment = Environment(
-        loader=DictLoader({"page": _file("page.html.j2")}),
+        loader=DictLoader({"page": _file("page.html.j2"), "more": template or ""}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -54,12 +61,12 @@ def page(report: Report, audit: str | None = None) -> str:
     environment.filters["signed"] = signed
     environment.filters["constant_mark"] = constant_mark
     environment.tests["known"] = pd.notna
-    return environment.get_template("page").render(
+    return environment.get_template("more" if template else "page").render(
         style=Markup(style),
         script=Markup(script),
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}",
-        audit=audit,
         **_content(report),
+        **content,
     )
 
 
@@ -68,52 +75,39 @@ def _content(report: Report) -> dict[str, Any]:
     values = {name: list(dict.fromkeys(report.cells[name])) for name in FILTERS}
     return {
         "report": report,
+        "reference": "" if report.reference is None else report.reference.name,
         "alpha": ALPHA,
-        "resamples": RESAMPLES,
         "fewest": FEWEST_RUNS,
         "shapes": {", ".join(of): symbol for of, (symbol, _) in shapes(report).items()},
         "colours": colours(report),
         "filters": {name: (FILTERS[name], of) for name, of in values.items() if len(of) > 1},
-        "findings": findings(report),
+        "findings": report.findings(),
         "provenance": provenance(report),
         "layouts": layouts(report.cells),
         "highlighted": highlighted(report),
-        "rankings": rankings(report),
-        "misprints": misprints(),
+        "rankings": report.rankings(),
         "diagrams": diagrams(report),
         "spread": spread(report),
         "learning": learning(report),
         "time": costs(report, "seconds"),
         "memory": costs(report, "peak_memory"),
         "cells": cells_sheet(report),
-        "differences": _differences(report),
+        "differences": report.differences(),
         "no_test": _no_test(report),
     }
 
 
-def _differences(report: Report) -> list[tuple[str, str, Sheet | None]]:
-    """Tables of one pooling against the others: caption, id, and the table if there is one.
-
-    The first in rank, on each dataset; and LCPool, of which the paper speaks, in each group.
-    """
-    c, found = report.ranked, []
-    if not c.empty:
-        first = c.order[0]
-        title = f"{first}, which comes first, against the others"
-        found = [
-            (f"{title}, over the datasets", "over-datasets", datasets_sheet(c, first, True)),
-            (f"{title}, on each dataset over its splits", "over-splits",
-             splits_sheet(c, first, True, ["dataset"])),
-        ]  # fmt: skip
-    if report.claims and OURS in report.paper.pools:
-        title = f"{OURS}, of which the paper speaks, against the others"
-        found += [
-            (f"{title}, over the datasets", "ours-over-datasets",
-             datasets_sheet(report.paper, OURS, False)),
-            (f"{title}, in each group over its splits", "ours-over-splits",
-             splits_sheet(report.paper, OURS, False, GROUP)),
-        ]  # fmt: skip
-    return found
+def first_against_others(c: Comparison) -> list[Difference]:
+    """The first in rank against the others: over the datasets, and on each over its splits."""
+    if c.empty:
+        return []
+    first = c.order[0]
+    title = f"{first}, which comes first, against the others"
+    return [
+        (f"{title}, over the datasets", "over-datasets", datasets_sheet(c, first, True)),
+        (f"{title}, on each dataset over its splits", "over-splits",
+         splits_sheet(c, first, True, ["dataset"])),
+    ]  # fmt: skip
 
 
 def _no_test(report: Report) -> str:

@@ -73,13 +73,13 @@ def shapes(report: Report) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def spread(report: Report) -> list[Panel]:
-    """Every run of every cell with mean ± std, and the paper's figure, a panel a group."""
-    colour, panels = colours(report), []
+    """Every run of every cell with mean ± std, and the published figure, a panel a group."""
+    panels = []
     for dataset, cells in report.cells.groupby("dataset", sort=False):
         runs = report.runs[report.runs["dataset"] == dataset]
         ends = [cells["mean"] - cells["std"], cells["mean"] + cells["std"]]
-        paper = cells["paper_mean"].astype(float)
-        shown = pd.concat([runs["accuracy"], paper, *ends]).dropna()
+        published = cells["reference_mean"].astype(float)
+        shown = pd.concat([runs["accuracy"], published, *ends]).dropna()
         if shown.empty:
             continue
         left = room(cells["pool"])
@@ -90,7 +90,7 @@ def spread(report: Report) -> list[Panel]:
                 for pool, part in _members(runs, names).groupby("pool")["accuracy"]
             }
             rows = [
-                _spread_row(cell, accuracies[cell["pool"]], x, 16.0 + 18 * i, colour)
+                _spread_row(report, cell, accuracies[cell["pool"]], x, 16.0 + 18 * i)
                 for i, cell in enumerate(group.to_dict("records"))
             ]
             bottom = 16.0 + 18 * len(rows) - 6
@@ -102,7 +102,7 @@ def spread(report: Report) -> list[Panel]:
 
 
 def _spread_row(
-    cell: dict[str, Any], accuracies: list[float], x: Scale, y: float, colour: dict[str, str]
+    report: Report, cell: dict[str, Any], accuracies: list[float], x: Scale, y: float
 ) -> Markup:
     pool, mean, std = cell["pool"], cell["mean"], cell["std"]
     above, below = y - 3, y + 4  # The runs under their mean, where no line hides them.
@@ -114,13 +114,19 @@ def _spread_row(
     if accuracies:
         marks.append(tag("circle", cx=x(mean), cy=above, r=3.4, class_="mean"))
     tip = f"{pool}: {figure(mean, std)} %, {cell['runs']} runs"
-    if pd.notna(cell["paper_mean"]):
-        at, paper = x(cell["paper_mean"]), figure(cell["paper_mean"], cell["paper_std"])
-        marks.append(tag("path", d=f"M{at:.1f} {above - 5:g}l4 5l-4 5l-4-5z", class_="paper"))
-        tip += f"; paper {paper} %"
+    if report.reference is not None and pd.notna(cell["reference_mean"]):
+        at = x(cell["reference_mean"])
+        marks.append(diamond(at, above))
+        published = figure(cell["reference_mean"], cell["reference_std"])
+        tip += f"; {report.reference.name} {published} %"
     # Something to point at between the marks.
     marks.append(tag("rect", x=0.0, y=y - 9, width=WIDTH, height=18.0, class_="touch"))
-    return tag("g", *marks, class_=colour[pool], data_pool=pool, data_tip=tip)
+    return tag("g", *marks, class_=colours(report)[pool], data_pool=pool, data_tip=tip)
+
+
+def diamond(x: float, y: float) -> Markup:
+    """The mark of a published figure."""
+    return tag("path", d=f"M{x:.1f} {y - 5:g}l4 5l-4 5l-4-5z", class_="paper")
 
 
 def learning(report: Report) -> list[Panel]:

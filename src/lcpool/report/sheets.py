@@ -49,7 +49,8 @@ class Sheet:
 
 
 def cells_sheet(report: Report) -> Sheet:
-    """A row for each cell, beside the paper's figure."""
+    """A row for each cell, beside the published figure."""
+    name = "" if report.reference is None else report.reference.name
     columns = {
         **EXPLAINED,
         "accuracy": "Mean test accuracy in percent ± standard deviation over runs. Bold: the "
@@ -58,8 +59,8 @@ def cells_sheet(report: Report) -> Sheet:
         "constant": "Runs that predict one class for all test graphs.",
         "largest class": "How many percent of the test graphs are of the largest class, mean over "
         "runs: the accuracy of predicting it for all of them.",
-        "paper": "What the paper reports for this cell.",
-        "difference": "Ours − paper, in points.",
+        name: f"What the {name} reports for this cell.",
+        "difference": f"Ours − {name}, in points.",
         "tolerance": "The largest difference that counts as agreement: two standard errors, of the "
         "test graphs and of the runs.",
         "agrees": "Whether the difference is within the tolerance.",
@@ -97,7 +98,7 @@ def _cell_entries(cell: dict[str, Any]) -> list[Entry]:
             "differ" if cell["constant"] > 0 else "",
         ),
         _entry(cell["largest_class"], "{:.1f}".format),
-        _entry(cell["paper_mean"], lambda mean: figure(mean, cell["paper_std"])),
+        _entry(cell["reference_mean"], lambda mean: figure(mean, cell["reference_std"])),
         _entry(cell["difference"], signed),
         _entry(cell["tolerance"], "{:.2f}".format),
         _entry(agrees, lambda found: "yes" if found else "no", look),

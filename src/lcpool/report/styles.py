@@ -68,7 +68,7 @@ class Markdown:
 
 
 class Latex:
-    """A ``table`` as the paper has them; where columns are many, several."""
+    """A floating ``table``; where columns are many, several."""
 
     agree, differ = "", r"$^\dagger$"
     marks = "with a dagger where the two do not agree"

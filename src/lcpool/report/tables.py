@@ -1,4 +1,4 @@
-"""The paper's tables in its layout: a table for each backbone, poolings down, datasets across."""
+"""Tables of accuracies: one for each backbone, poolings down, datasets across."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from lcpool.report.heldout import HeldOut, constant_mark, held_out, in_words, size_rows
-from lcpool.report.missing import not_ranked
-from lcpool.report.rankings import Rank, Ranking, misprints, rankings
+from lcpool.report.rankings import Rank, Ranking
 from lcpool.report.styles import Latex, Markdown
 from lcpool.report.words import count, listed
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
+# Only where figures are compared with published ones.
+REFERENCE = ["reference_mean", "reference_std", "difference", "tolerance", "agrees"]
 # Of ``tables.csv``; the 95 % interval of the mean reaches from low to high.
 COLUMNS = [
     "dataset", "backbone", "conv", "pool", "split", "rule", "settings", "runs", "lost", "mean",
-    "std", "low", "high", "best", "paper_mean", "paper_std", "difference", "tolerance", "agrees",
-    "epochs", "seconds", "peak_memory", "stack", "num_train", "num_test",
+    "std", "low", "high", "best", *REFERENCE, "epochs", "seconds", "peak_memory",
+    "stack", "num_train", "num_test",
 ]  # fmt: skip
 WHOLE = ["peak_memory", "num_train", "num_test"]
 # Only where they are known.
@@ -71,24 +72,35 @@ def csv(report: Report) -> str:
     later = LATER if report.cells[LATER[:2]].notna().any(axis=None) else []
     table = report.cells.assign(split=report.split, rule=report.rule)[[*COLUMNS, *later]]
     table[WHOLE] = table[WHOLE].round().astype("Int64")
+    if report.reference is None:
+        table = table.drop(columns=REFERENCE)
+    else:
+        name = report.reference.name
+        table = table.rename(columns=lambda column: column.replace("reference", name))
     return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
 def ranks_csv(report: Report) -> str:
-    """A row for each average rank, beside the paper's as printed and recomputed."""
+    """A row for each average rank, beside others of the same where there are."""
+    found = report.rankings()
     rows = [
-        (ranking.title, *name, pool, *rank)
-        for ranking in rankings(report)
+        {
+            **dict(zip(("table", "backbone", "conv"), (ranking.title, *name), strict=True)),
+            "pool": pool,
+            "rank": rank.ours,
+            **dict(zip(ranking.others, rank.others, strict=False)),
+        }
+        for ranking in found
         for name, row in ranking.rows.items()
         for pool, rank in zip(ranking.pools, row, strict=True)
     ]
-    columns = ["table", "backbone", "conv", "pool", "rank", "paper_printed", "paper_recomputed"]
-    table = pd.DataFrame(rows, columns=columns)
+    others = dict.fromkeys(name for ranking in found for name in ranking.others)
+    table = pd.DataFrame(rows, columns=["table", "backbone", "conv", "pool", "rank", *others])
     return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
 def markdown(report: Report) -> str:
-    """For a repository or an issue; the paper's figures stand small under ours."""
+    """For a repository or an issue; published figures stand small under ours."""
     style = Markdown()
     return f"# Test accuracy\n\n{description(report, style)}\n\n{_written(report, style)}"
 
@@ -106,15 +118,15 @@ def highlighted(report: Report, escape: Callable[[str], str] = str) -> str:
 
 
 def description(report: Report, style: Markdown | Latex) -> str:
-    """What the figures are, and how many agree with the paper's."""
+    """What the figures are, and how many agree with published ones."""
     agreeing, judged = report.agreeing
     text = (
         f"Test accuracy in percent, mean ± standard deviation over runs ({report.split} split, "
         f"epoch chosen by validation {report.rule}); {highlighted(report, style.escape)}."
     )
-    if judged:
+    if judged and report.reference is not None:
         text += (
-            f" Below stands the paper's figure, {style.marks}: {agreeing} of "
+            f" Below stands the {report.reference.name}'s figure, {style.marks}: {agreeing} of "
             f"{count(judged, 'published cell')} agree."
         )
     return " ".join(text.split())
@@ -135,8 +147,8 @@ def _written(report: Report, style: Markdown | Latex) -> str:
             rows += [[f"*{name}*", *sizes] for name, sizes in layout.sizes.items()]
         title = f"Accuracy, {style.escape(layout.backbone)} backbone, {style.escape(layout.conv)}"
         parts.append(style.table(title, ["", *map(style.escape, layout.datasets)], rows))
-    parts += [part for ranking in rankings(report) for part in _ranking(ranking, style)]
-    parts += map(style.sentence, (*in_words(report.cells), *not_ranked(report)))
+    parts += [part for ranking in report.rankings() for part in _ranking(ranking, style)]
+    parts += map(style.sentence, (*in_words(report.cells), *report.not_ranked()))
     return "\n\n".join(parts) + "\n"
 
 
@@ -147,10 +159,10 @@ def _cell(cell: dict[str, Any] | None, style: Markdown | Latex) -> str:
     text = style.bold(text) if cell["best"] else text
     if cell["constant"] > 0:
         text = style.above(text, constant_mark(cell))
-    if pd.isna(cell["paper_mean"]):
+    if pd.isna(cell["reference_mean"]):
         return text
     mark = "" if pd.isna(cell["agrees"]) else style.agree if cell["agrees"] else style.differ
-    return style.above(text, style.figure(cell["paper_mean"], cell["paper_std"]) + mark)
+    return style.above(text, style.figure(cell["reference_mean"], cell["reference_std"]) + mark)
 
 
 def _ranking(ranking: Ranking, style: Markdown | Latex) -> list[str]:
@@ -159,8 +171,7 @@ def _ranking(ranking: Ranking, style: Markdown | Latex) -> list[str]:
         for name, row in ranking.rows.items()
     ]
     table = style.table(ranking.title, ["", *map(style.escape, ranking.pools)], rows)
-    below = f"Below ours: the paper's rank as printed / as its accuracies give it. {misprints()}"
-    return [table, style.note(below)] if ranking.beside_paper else [table]
+    return [table, style.note(f"Below ours: {ranking.note}")] if ranking.others else [table]
 
 
 def _ranks(row: list[Rank], style: Markdown | Latex) -> list[str]:
@@ -168,7 +179,7 @@ def _ranks(row: list[Rank], style: Markdown | Latex) -> list[str]:
     for rank in row:
         text = f"{rank.ours:.2f}"
         text = style.bold(text) if rank.ours == least else text
-        if rank.printed is not None:
-            text = style.above(text, f"{rank.printed:.2f} / {rank.recomputed:.2f}")
+        if rank.others:
+            text = style.above(text, rank.beside)
         texts.append(text)
     return texts

@@ -14,15 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lcpool.report.agreement import agreeing, in_words
-from lcpool.report.api import Report
 from lcpool.report.cells import CELL, GROUP, gather, select
 from lcpool.report.filters import Names, choose
-from lcpool.report.findings import provenance
+from lcpool.report.findings import agreement_in_words, provenance
+from lcpool.report.reference import agreeing
 from lcpool.report.styles import Markdown
 from lcpool.report.words import count, figure, signed
 from lcpool.sweep.results import Results
 from lcpool.train import RULES
+from paper.published import reference
+from paper.report import PaperReport
 
 SPLITS = ("fresh", "shared")
 STYLE = Markdown()
@@ -59,7 +60,8 @@ class Look:
     cells: pd.DataFrame
 
     def __str__(self) -> str:
-        return f"{self.split} split, epoch by validation {self.rule}: {in_words(self.cells)}"
+        said = agreement_in_words(self.cells, "paper")
+        return f"{self.split} split, epoch by validation {self.rule}: {said}"
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Reproduction:
         looks: at each split by both rules, where there is a cell that can be judged.
     """
 
-    reports: list[Report]
+    reports: list[PaperReport]
     looks: list[Look]
 
     @classmethod
@@ -81,24 +83,23 @@ class Reproduction:
         rule: str = "accuracy",
         pools: Names = None,
         datasets: Names = None,
+        audit: str | None = None,
     ) -> Reproduction:
         """Look at runs of both splits; ``rule`` is that of the reports, the rest as there."""
         chosen = choose(results, pools, datasets).results
         looks = [
-            Look(split, each, gather(select(chosen, each, split)))
+            Look(split, each, gather(select(chosen, each, split), reference()))
             for split in SPLITS
             for each in RULES
         ]
         judged = [look for look in looks if agreeing(look.cells)[1]]
-        reports = [Report.of(results, rule, split, pools, datasets) for split in SPLITS]
+        reports = [PaperReport.of(results, rule, split, pools, datasets, audit) for split in SPLITS]
         return cls(reports, judged)
 
-    def write(self, folder: str | Path, audit: str | None = None) -> list[Path]:
+    def write(self, folder: str | Path) -> list[Path]:
         """Write the reports, each to a folder of its split's name, and ``agreement.md``."""
         folder = Path(folder)
-        written = [
-            path for report in self.reports for path in report.write(folder / report.split, audit)
-        ]
+        written = [path for report in self.reports for path in report.write(folder / report.split)]
         if not self.looks:
             return written
         path = folder / "agreement.md"
@@ -133,7 +134,7 @@ class Power(NamedTuple):
 def _power(cells: pd.DataFrame) -> Power:
     """What agreement of these cells shows; only where there is a cell that can be judged."""
     judged = cells[cells["agrees"].notna()]
-    ours, paper = judged["mean"], judged["paper_mean"].astype(float)
+    ours, paper = judged["mean"], judged["reference_mean"].astype(float)
     allowed = judged["tolerance"]
     level = ours.groupby(judged["dataset"]).transform("mean")
     random = np.random.default_rng(0)
@@ -186,7 +187,7 @@ def _disagreeing(looks: Sequence[Look]) -> str:
         seen = [cells.get(name) for cells in by_look]
         judged = [cell for cell in seen if cell is not None and pd.notna(cell["agrees"])]
         if not all(cell["agrees"] for cell in judged):
-            paper = figure(judged[0]["paper_mean"], judged[0]["paper_std"])
+            paper = figure(judged[0]["reference_mean"], judged[0]["reference_std"])
             rows.append([*map(STYLE.escape, name), paper, *map(_beside_paper, seen)])
     header = ["dataset", "backbone", "conv", "pooling", "paper"]
     header += [f"{look.split}, by {look.rule}" for look in looks]
@@ -215,7 +216,7 @@ def _beside_paper(cell: dict[str, Any] | None) -> str:
     return STYLE.above(ours, f"{signed(cell['difference'])} / {allowed}{mark}")
 
 
-def _origin(reports: Sequence[Report]) -> str:
+def _origin(reports: Sequence[PaperReport]) -> str:
     """What the runs are and were made with, a column a split."""
     columns = [
         {**provenance(report), "seconds": f"{report.runs['seconds'].sum():.0f}"}

@@ -2,18 +2,18 @@
 
 import numpy as np
 import pytest
-from runs import make_results
+from paper_runs import make_results
 
-from lcpool.report import Report
 from lcpool.report.comparison import Comparison
-from lcpool.report.shown import looks, shown, take
+from paper.report import PaperReport
+from paper.shown import looks, shown, take
 
 
 def compared(leads: dict[str, float]) -> Comparison:
     """Poolings that differ by as many points on every dataset."""
     made = make_results(convs=("gcn",), runs=5, pools=tuple(leads))
     made.runs["test_accuracy"] = 70.0 + made.runs["run"] + made.runs["pool"].map(leads)
-    return Report.of(made).paper
+    return PaperReport.of(made).paper
 
 
 def test_every_pair_is_looked_at():
@@ -76,6 +76,6 @@ def test_equal_means_share_a_rank_however_they_come_about():
         100 * (hit // 10 + (run < hit % 10)) / 112
         for hit, run in zip(hits, runs["run"], strict=True)
     ]
-    c = Report.of(made).paper
+    c = PaperReport.of(made).paper
     assert not np.array_equal(c.means[:, 0], c.means[:, 1])
     assert c.average_ranks(c.means).tolist() == [1.5, 1.5]

@@ -7,22 +7,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lcpool.data.published import published, published_ranks
 from lcpool.data.splits import split
 from lcpool.data.table import paper_datasets
 from lcpool.models import POOLINGS
-from lcpool.report.agreement import PAPER_RUNS
-from lcpool.report.comparison import OURS, VARIANT
-from lcpool.report.rankings import (
+from lcpool.report.rankings import Backbone
+from lcpool.report.styles import Markdown
+from lcpool.report.words import count, listed, signed
+from paper.published import OURS, PAPER_RUNS, VARIANT, published, published_ranks
+from paper.rankings import (
     ROUNDING,
-    Backbone,
     misprinted,
     published_means,
     recomputed_ranks,
 )
-from lcpool.report.statements import winners
-from lcpool.report.styles import Markdown
-from lcpool.report.words import count, listed, signed
+from paper.statements import winners
 
 STYLE = Markdown()
 # Equals share the mean, the lowest or the highest of their ranks.

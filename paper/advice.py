@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
-from lcpool.report import choosing
-from lcpool.report.api import Report
-from lcpool.report.comparison import OURS
-from lcpool.report.findings import findings
-from lcpool.report.shown import EARLIER, NONE, looks, named, shown, take
 from lcpool.report.words import signed
+from paper import choosing
+from paper.published import OURS
+from paper.report import PaperReport
+from paper.shown import EARLIER, NONE, looks, named, shown, take
 
 if TYPE_CHECKING:
-    from lcpool.report.audit import Audit
+    from paper.audit import Audit
 
 COMPLETE = "DiffPool and MinCut give complete weighted graphs by construction."
 ALIKE = (
@@ -25,7 +24,7 @@ ALIKE = (
 
 def points(audit: Audit) -> dict[str, list[str]]:
     """By heading, the sentences that answer; nothing where there is nothing to say."""
-    report, found = audit.report, findings(audit.report)
+    report, found = audit.report, audit.report.findings()
     times = {} if audit.costs is None else choosing.relative(audit.costs, "seconds_per_epoch")
     seconds = {pool: ratio.mean for pool, ratio in times.items()}
     said = {
@@ -73,7 +72,7 @@ def other_looks(audit: Audit) -> list[str]:
     return [said, looks({f"{look}, by {rule}": c for (look, rule), c in compared.items()})]
 
 
-def _compared(audit: Audit) -> dict[tuple[str, str], Report]:
+def _compared(audit: Audit) -> dict[tuple[str, str], PaperReport]:
     return {look: report for look, report in audit.reports.items() if not report.paper.empty}
 
 
@@ -91,10 +90,10 @@ def caption(audit: Audit) -> str:
     return f"<sub>{said}</sub>"
 
 
-def _lacking(report: Report) -> list[str]:
+def _lacking(report: PaperReport) -> list[str]:
     """How many of the paper's cells have runs; nothing where all have."""
     cells = len(paper_datasets()) * len(BACKBONES) * len(CONVS) * len(POOLINGS)
-    there = int(report.cells["as_paper"].sum())
+    there = int(report.cells["default"].sum())
     return [] if there == cells else [f"Only {there} of the paper's {cells} cells have runs."]
 
 

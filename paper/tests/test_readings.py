@@ -2,19 +2,19 @@
 
 import pandas as pd
 import pytest
-from runs import make_results
+from paper_runs import make_results
 
 from lcpool.models import Architecture
-from lcpool.report import Report
-from lcpool.report.choosing import leads
-from lcpool.report.readings import Readings
 from lcpool.sweep.results import Results
+from paper.choosing import leads
+from paper.readings import Readings
+from paper.report import PaperReport
 
 DATASETS = ("PROTEINS", "DD")
 POOLS = ("nopool", "diffpool", "lcpool")
 
 
-def other(dataset: str, pool: str, lead: float, report: Report) -> Results:
+def other(dataset: str, pool: str, lead: float, report: PaperReport) -> Results:
     """Runs of one cell with another setting, some points above the default's."""
     network = {"backbones": ("plain",), "convs": ("gcn",), "pools": (pool,)}
     made = make_results((dataset,), **network, runs=5, architecture=Architecture(ratio=0.8))
@@ -24,11 +24,11 @@ def other(dataset: str, pool: str, lead: float, report: Report) -> Results:
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
-    return Report.of(make_results(DATASETS, convs=("gcn",), pools=POOLS, runs=5))
+def report() -> PaperReport:
+    return PaperReport.of(make_results(DATASETS, convs=("gcn",), pools=POOLS, runs=5))
 
 
-def test_only_those_cells_change(report: Report):
+def test_only_those_cells_change(report: PaperReport):
     found = Readings.of(report, other("DD", "diffpool", 8.0, report))
     assert (found.pool, found.groups, list(found.instead)) == (
         "diffpool", ["DD plain gcn"], ["ratio=0.8"]
@@ -42,7 +42,7 @@ def test_only_those_cells_change(report: Report):
     assert f"{before:+.2f}".replace("-", "−") in found.said()
 
 
-def test_runs_of_several_poolings_are_refused(report: Report):
+def test_runs_of_several_poolings_are_refused(report: PaperReport):
     parts = [other("DD", pool, 1.0, report).runs for pool in ("diffpool", "lcpool")]
     with pytest.raises(ValueError, match="must be of one pooling, not of diffpool and lcpool"):
         Readings.of(report, Results(pd.concat(parts, ignore_index=True)))

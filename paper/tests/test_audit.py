@@ -7,19 +7,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs import make_results
-from typer.testing import CliRunner
+from paper_runs import make_results
 
-from lcpool.cli.app import app
 from lcpool.models import POOLINGS, Architecture
-from lcpool.report import chapters, choosing, theory
-from lcpool.report.ablation import Ablation
-from lcpool.report.audit import Audit
-from lcpool.report.oddities import oddities
 from lcpool.report.statistics import ALPHA, holm, over_splits
 from lcpool.report.words import signed
 from lcpool.sweep.grid import read_grids
 from lcpool.sweep.results import Results
+from paper import chapters, choosing, theory
+from paper.__main__ import main
+from paper.ablation import Ablation
+from paper.audit import Audit
+from paper.oddities import oddities
 
 ROOT = Path(__file__).parents[2]
 DATASETS = ("PROTEINS", "ENZYMES", "NCI1")
@@ -329,11 +328,10 @@ def test_the_picture(audit: Audit, folder: Path, tmp_path: Path):
     assert again == [path.read_bytes() for path in written]
 
 
-def test_the_command(folder: Path, tmp_path: Path):
+def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "audit.md"
-    done = CliRunner().invoke(app, ["audit", str(folder), "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    assert done.output.split() == ["wrote", str(out), "wrote", str(out.with_suffix(".svg"))]
+    main(["audit", str(folder), "--out", str(out)])
+    assert capsys.readouterr().out == f"wrote {out}\nwrote {out.with_suffix('.svg')}\n"
 
 
 def test_a_table_that_is_none(folder: Path, tmp_path: Path):

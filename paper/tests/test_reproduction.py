@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import make_results
+from paper_runs import make_results
 
-from lcpool.data.published import published
-from lcpool.report import Report, Reproduction
 from lcpool.sweep.results import Results
+from paper.published import published
+from paper.report import PaperReport
+from paper.reproduction import Reproduction
 
 SPLITS, RULES = ("fresh", "shared"), ("accuracy", "loss")
 
@@ -40,7 +41,7 @@ def test_both_splits_by_both_rules(results: Results):
     ]
     rows = rows_of(made.markdown(), "How many agree")
     for look, row in zip(made.looks, rows, strict=True):
-        agree, judged = Report.of(results, look.rule, look.split).agreeing
+        agree, judged = PaperReport.of(results, look.rule, look.split).agreeing
         share = f"{100 * agree / judged:.1f} %"
         assert judged == 63
         assert row == [look.split, look.rule, f"{agree} of 63", share]
@@ -59,8 +60,8 @@ def test_cells_that_do_not_agree_are_listed_with_every_figure(results: Results):
     assert len(rows) == len(differ.drop_duplicates(["dataset", "backbone", "conv", "pool"])) > 0
     assert sum(text.count("✗") for row in rows for text in row) == len(differ)
     cell = differ[(differ["mean"] == 20) & (differ["pool"] == "lcpool*")].iloc[0]
-    assert row[4] == f"{cell['paper_mean']:.2f} ± {cell['paper_std']:.2f}"
-    off = f"−{cell['paper_mean'] - 20:.2f} / {cell['tolerance']:.2f} ✗"
+    assert row[4] == f"{cell['reference_mean']:.2f} ± {cell['reference_std']:.2f}"
+    off = f"−{cell['reference_mean'] - 20:.2f} / {cell['tolerance']:.2f} ✗"
     assert row[8] == f"20.00 ± 10.00<br><sub>{off}</sub>"
     assert all(re.search(r" / \d+\.\d\d [✓✗]</sub>$", text) for text in row[5:])
 
@@ -108,3 +109,13 @@ def test_files_of_own_data_are_the_reports_alone(tmp_path: Path):
 def test_one_split_is_not_both():
     with pytest.raises(ValueError, match="no runs with split 'shared', only 'fresh'"):
         Reproduction.of(make_results(datasets=("DD",)))
+
+
+def test_both_splits_are_chosen_from():
+    parts = both(datasets=("DD", "NCI1"), runs=2)
+    made = Reproduction.of(parts, pools=["nopool", "lcpool"], datasets="DD")
+    assert len(made.looks) == 4
+    for look in made.looks:
+        assert set(look.cells["pool"]) == {"nopool", "lcpool"}
+        assert set(look.cells["dataset"]) == {"DD"}
+    assert [set(report.cells["dataset"]) for report in made.reports] == [{"DD"}] * 2

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from lcpool.report.api import Report, as_paper
 from lcpool.report.cells import CELL, GROUP, select
-from lcpool.report.choosing import BASE, leads
 from lcpool.report.comparison import Comparison
 from lcpool.report.words import listed, signed
 from lcpool.sweep.results import Results
+from paper.choosing import BASE, leads
+from paper.report import PaperReport, as_paper
 
 WHY = "../results/paper/README.md#the-cells-that-do-not-agree"
 
@@ -33,7 +33,7 @@ class Readings:
     instead: dict[str, Comparison]
 
     @classmethod
-    def of(cls, report: Report, others: Results) -> Readings:
+    def of(cls, report: PaperReport, others: Results) -> Readings:
         """Put the runs of ``others`` into their cells, one setting at a time."""
         chosen, theirs = select(others, report.rule, report.split), as_paper(report.runs)
         if chosen["name"].nunique() != 1:

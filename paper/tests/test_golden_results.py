@@ -5,12 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from lcpool.cli.app import app
-from lcpool.data.published import published
 from lcpool.report.cells import CELL, gather, select
 from lcpool.sweep.results import Results
+from paper.__main__ import main
+from paper.published import published, reference
 
 FOLDER = Path(__file__).parents[2] / "results" / "paper"
 RUNS = {split: FOLDER / f"runs-{split}.csv" for split in ("fresh", "shared")}
@@ -23,9 +22,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_everything_is_made_of_the_runs(tmp_path: Path):
-    options = ["--split", "both", "--out", str(tmp_path), "--audit", AUDIT]
-    done = CliRunner().invoke(app, ["report", *map(str, RUNS.values()), *options])
-    assert done.exit_code == 0, done.output
+    main(["report", *map(str, RUNS.values()), "--out", str(tmp_path), "--audit", AUDIT])
     assert (FOLDER / "fresh" / AUDIT).exists()
     made, there = contents(tmp_path), contents(FOLDER)
     kept = {"README.md", *(f"runs-{split}.{end}" for split in RUNS for end in ("csv", "npz"))}
@@ -49,11 +46,11 @@ def test_the_readme_has_the_figures():
 @pytest.mark.parametrize("split", RUNS)
 def test_the_runs_are_all_of_the_papers(split: str):
     results = Results.read(RUNS[split])
-    cells = gather(select(results, split=split))
+    cells = gather(select(results, split=split), reference())
     assert len(results.runs) == len(results.curves) == 1920
     assert len(cells) == 192
     assert (cells["runs"] + cells["lost"] == 10).all()
-    assert cells["as_paper"].all()
+    assert cells["default"].all()
     assert cells["agrees"].count() == 191
     assert results.runs["commit"].ne("").all()
 

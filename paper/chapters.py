@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING
 
 from lcpool.data.table import paper_datasets
 from lcpool.models import POOLINGS
-from lcpool.report import advice, choosing
-from lcpool.report.api import Report, as_paper
 from lcpool.report.cells import CELL, GROUP
-from lcpool.report.claims import Claim
-from lcpool.report.comparison import OURS, VARIANT, Comparison
-from lcpool.report.oddities import oddities, ranking
+from lcpool.report.comparison import Comparison
 from lcpool.report.pairs import pairs_over_splits
-from lcpool.report.shown import EARLIER
 from lcpool.report.statistics import ALPHA, smallest_signed_rank
 from lcpool.report.styles import Markdown
-from lcpool.report.theory import theory
 from lcpool.report.words import count, figure
+from paper import advice, choosing
+from paper.claims import Claim
+from paper.oddities import oddities, ranking
+from paper.published import OURS, VARIANT
+from paper.report import PaperReport, as_paper
+from paper.shown import EARLIER
+from paper.theory import theory
 
 if TYPE_CHECKING:
-    from lcpool.report.audit import Audit
+    from paper.audit import Audit
 
 STYLE = Markdown()
 
@@ -104,7 +105,7 @@ def _variant(audit: Audit) -> list[str]:
     return [_prose(f"LCPool against LCPool* in single cells: {choosing.how_often(pairs)}")]
 
 
-def _convergence(report: Report) -> str:
+def _convergence(report: PaperReport) -> str:
     """The paper says that every model converges, and that none stops at the first epoch."""
     runs = as_paper(report.runs)
     at_first, limit = int((runs["epoch"] == 1).sum()), int(runs["epochs"].max())
@@ -128,7 +129,7 @@ def _agreement(audit: Audit) -> str:
         where += f" ([those of the {EARLIER} training](../results/earlier/README.md))"
     said = f"Cells that agree with the paper's: {', '.join(texts)}. {where}."
     cells = audit.report.cells
-    for cell in cells[cells["as_paper"] & cells["paper_mean"].isna()].to_dict("records"):
+    for cell in cells[cells["default"] & cells["reference_mean"].isna()].to_dict("records"):
         names = " ".join(cell[name] for name in CELL)
         said += (
             f" The paper does not report {names}; here it is {figure(cell['mean'], cell['std'])} %."

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from lcpool.report.choosing import BASE, COSTS, Range, leads, relative, stay_connected
 from lcpool.report.comparison import Comparison
 from lcpool.report.page import stylesheet
-from lcpool.report.plots import COLOURS
+from lcpool.report.plots import COLOURS, diamond
 from lcpool.report.svg import Scale, alone, bottom_axis, room, short, tag
 from lcpool.report.words import signed
+from paper.choosing import BASE, COSTS, Range, leads, relative, stay_connected
+from paper.published import published_beside
 
 ROW, TOP, GAP = 24.0, 26.0, 22.0
 WIDE, NARROW = 240.0, 92.0
@@ -107,8 +108,7 @@ def _accuracy(c: Comparison, left: float) -> Column:
             found.append(tag("line", **ends, y1=above, y2=above, class_="bar"))
         found.append(tag("circle", cx=x(over.mean), cy=above, r=3.6, class_="mean"))
         if pool in paper:
-            at = x(paper[pool])
-            found.append(tag("path", d=f"M{at:.1f} {above - 5:g}l4 5l-4 5l-4-5z", class_="paper"))
+            found.append(diamond(x(paper[pool]), above))
         return found
 
     return Column("Accuracy", f"points above {BASE}", x, marks)
@@ -116,7 +116,7 @@ def _accuracy(c: Comparison, left: float) -> Column:
 
 def _published(c: Comparison) -> dict[str, float]:
     """The paper's leads over the base, group by group and then by dataset, as ours are taken."""
-    means = c.published()
+    means = published_beside(c)
     if means is None:
         return {}
     base = means[:, [c.pools.index(BASE)]]

@@ -27,9 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lcpool.report.comparison import OURS, Comparison
+from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import ALPHA, Array, ranks, rounded
 from lcpool.report.words import count, percent
+from paper.published import OURS, published_beside
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 ONE_GROUP = "One group says nothing about others."
@@ -59,7 +60,7 @@ class Statement:
 
 def about_cells(c: Comparison) -> Iterator[Parts]:
     """The verdicts on all such claims."""
-    drawn, paper = c.resampled(), c.published()
+    drawn, paper = c.resampled(), published_beside(c)
     for statement in (_most(c), _first(c), _upper(c)):
         yield _judge(statement, c.means, drawn, paper)
     yield _varied(c, drawn, paper)

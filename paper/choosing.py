@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from lcpool.report.cells import GROUP
-from lcpool.report.comparison import OURS, Comparison
+from lcpool.report.comparison import Comparison
 from lcpool.report.pairs import all_over_splits, pairs_over_datasets, pairs_over_splits
 from lcpool.report.statistics import ALPHA, Difference, over_datasets
 from lcpool.report.styles import Markdown
 from lcpool.report.words import count, listed, p_value, signed
+from paper.published import OURS
 
 STYLE = Markdown()
 # Without a pooling: what accuracy and costs are compared with.

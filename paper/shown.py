@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from lcpool.report.choosing import BASE, fastest
 from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import ALPHA, nemenyi
 from lcpool.report.styles import Markdown
 from lcpool.report.words import listed
+from paper.choosing import BASE, fastest
 
 STYLE = Markdown()
 NONE = "none than another"

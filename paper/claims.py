@@ -1,8 +1,8 @@
 """The paper's claims one by one: supported, refuted or undecided by these runs.
 
 The criteria were fixed before the paper's runs were made, but for the one that
-:mod:`lcpool.report.statements` names. A claim about the cells at hand (who is
-best in most of them) is put to the bootstrap in :mod:`lcpool.report.statements`. A claim about
+:mod:`paper.statements` names. A claim about the cells at hand (who is
+best in most of them) is put to the bootstrap in :mod:`paper.statements`. A claim about
 poolings in general is put to a test with the dataset as the block:
 
 - more competitive in general: LCPool against the mean of the others by Wilcoxon's signed ranks,
@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lcpool.report.comparison import OURS, VARIANT, Comparison
-from lcpool.report.statements import REFUTED, SUPPORTED, UNDECIDED, about_cells
+from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import ALPHA, Array, Difference, over_datasets
 from lcpool.report.words import count, p_value, signed
+from paper.published import OURS, VARIANT, published_beside
+from paper.statements import REFUTED, SUPPORTED, UNDECIDED, about_cells
 
 # By how many points LCPool* may be better and still not be said to outperform LCPool.
 MARGIN = 1.0
@@ -115,7 +116,7 @@ def _tested(
     def by_dataset(means: Array) -> Array:
         return c.blocks(lead(means)[:, None])[:, 0]
 
-    ours, paper = by_dataset(c.means), c.published()
+    ours, paper = by_dataset(c.means), published_beside(c)
     of_paper = "" if paper is None else _in_numbers(what, by_dataset(paper))
     tested = over_datasets(ours)
     because = _in_numbers(what, ours)

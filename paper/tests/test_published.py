@@ -2,9 +2,9 @@ import itertools
 
 import pytest
 
-from lcpool.data.published import published
 from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
+from paper.published import published
 
 CELLS = list(itertools.product(paper_datasets(), BACKBONES, CONVS, POOLINGS))
 

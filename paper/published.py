@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import csv
 import functools
-from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from lcpool.report import Comparison, Reference
+from lcpool.report.statistics import Array
+
+OURS = "lcpool"
+# A variant of it, which the paper ranks nowhere.
+VARIANT = "lcpool*"
+# What the paper's means and deviations are taken over.
+PAPER_RUNS = 10
 
 
 def published(dataset: str, backbone: str, conv: str, pool: str) -> tuple[float, float] | None:
@@ -23,6 +34,26 @@ def published(dataset: str, backbone: str, conv: str, pool: str) -> tuple[float,
         True
     """
     return _accuracies().get((dataset, backbone, conv, pool))
+
+
+def reference() -> Reference:
+    """The paper's accuracies, to stand beside ours in a report."""
+    return Reference("paper", _accuracies(), PAPER_RUNS, {VARIANT: OURS})
+
+
+def published_beside(c: Comparison) -> Array | None:
+    """``c.means`` as the paper has them, NaN for the cell that it does not report.
+
+    None if it knows nothing of a pooling or a group.
+    """
+    nothing = (np.nan, np.nan)
+    rows = [
+        [(published(g.dataset, g.backbone, g.conv, pool) or nothing)[0] for pool in c.pools]
+        for g in c.groups.itertuples()
+    ]
+    means = np.array(rows).reshape(c.means.shape)
+    known = ~np.isnan(means)
+    return means if known.any(axis=0).all() and known.any(axis=1).all() else None
 
 
 @functools.cache
@@ -53,5 +84,5 @@ def _accuracies() -> dict[tuple[str, str, str, str], tuple[float, float]]:
 
 
 def _rows(name: str) -> csv.DictReader[str]:
-    text = resources.files("lcpool.data").joinpath("paper", name).read_text("utf-8")
+    text = Path(__file__).with_name(name).read_text("utf-8")
     return csv.DictReader(text.splitlines())

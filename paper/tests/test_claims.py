@@ -3,17 +3,18 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from runs import DATASETS, POOLS, make_results
+from paper_runs import DATASETS, POOLS, make_results
 
-from lcpool.data.published import published
 from lcpool.models import BACKBONES, Architecture
-from lcpool.report import Report, comparison
-from lcpool.report.claims import MARGIN
+from lcpool.report import comparison
 from lcpool.report.comparison import Comparison
-from lcpool.report.statements import about_cells, winners
 from lcpool.report.words import signed
 from lcpool.sweep.results import Results
 from lcpool.train import Protocol
+from paper.claims import MARGIN
+from paper.published import published
+from paper.report import PaperReport
+from paper.statements import about_cells, winners
 
 GENERAL, MOST, FIRST, UPPER, VARIED, DEPENDS, PROP7 = range(7)
 RANKED = ("nopool", "topkpool", "sagpool", "asapool", "diffpool", "mincutpool", "lcpool")
@@ -26,7 +27,7 @@ def verdicts(change=None, **options) -> list[str]:
     results.runs["test_accuracy"] = 70 + noise
     if change is not None:
         results.runs["test_accuracy"] += change(results.runs)
-    return [claim.verdict for claim in Report.of(results).claims]
+    return [claim.verdict for claim in PaperReport.of(results).claims]
 
 
 def lead(pool: str, points: float):
@@ -114,7 +115,7 @@ def test_a_verdict_names_what_speaks_against_it():
 
     results = make_results(runs=5)
     results.runs["test_accuracy"] = 70 + change(results.runs) + results.runs["run"] / 100
-    because = Report.of(results).claims[FIRST].because
+    because = PaperReport.of(results).claims[FIRST].because
     assert "sagpool ranks before LCPool for plain gcn, in 100 % (it takes 99.79 %" in because
 
 
@@ -188,14 +189,14 @@ def test_a_setting_is_no_rival():
     ]
     for other in others:
         other.runs["test_accuracy"] = 99.0
-    together = Report.of(Results(pd.concat([usual.runs, *(o.runs for o in others)])))
-    assert together.claims == Report.of(usual).claims
+    together = PaperReport.of(Results(pd.concat([usual.runs, *(o.runs for o in others)])))
+    assert together.claims == PaperReport.of(usual).claims
     assert len(together.ranked.pools) == 10
 
 
 def test_the_papers_own_figures_beside_them():
     """The most wins are shared by five; NoPool ranks first for hierarchical GraphConv."""
-    claims = Report.of(make_results(runs=5)).claims
+    claims = PaperReport.of(make_results(runs=5)).claims
     assert claims[MOST].paper.startswith(
         "Not true. Best in: asapool 4, diffpool 4, lcpool 4, nopool 4, sagpool 4,"
     )
@@ -206,7 +207,7 @@ def test_the_papers_own_figures_beside_them():
 
 def test_a_figure_that_the_paper_lacks_shifts_no_lead():
     """ASAPool on ENZYMES with the hierarchical GCN: there, LCPool leads five others, not six."""
-    claims = Report.of(make_results(runs=5, datasets=("ENZYMES", "DD"))).claims
+    claims = PaperReport.of(make_results(runs=5, datasets=("ENZYMES", "DD"))).claims
     leads = []
     for dataset, *group in itertools.product(("ENZYMES", "DD"), BACKBONES, ("gcn", "graphconv")):
         figures = {pool: published(dataset, *group, pool) for pool in RANKED}
@@ -218,7 +219,7 @@ def test_a_figure_that_the_paper_lacks_shifts_no_lead():
 
 
 def test_without_lcpool_there_is_no_claim():
-    assert Report.of(make_results(pools=("nopool", "sagpool"))).claims == []
+    assert PaperReport.of(make_results(pools=("nopool", "sagpool"))).claims == []
 
 
 def test_equals_all_win():
@@ -230,7 +231,7 @@ def test_the_other_rule_and_the_other_split_are_other_data():
     fresh, shared = make_results(**one, seed=1), make_results(**one, seed=2, split="shared")
     results = Results(pd.concat([fresh.runs, shared.runs], ignore_index=True))
     means = [
-        Report.of(results, rule, split).cells["mean"].sum()
+        PaperReport.of(results, rule, split).cells["mean"].sum()
         for rule in ("accuracy", "loss")
         for split in ("fresh", "shared")
     ]

@@ -16,15 +16,16 @@ import numpy as np
 import pandas as pd
 
 from lcpool.report.cells import GROUP, select
-from lcpool.report.choosing import visible
-from lcpool.report.claims import MARGIN
-from lcpool.report.comparison import OURS, Comparison
+from lcpool.report.comparison import Comparison
 from lcpool.report.pairs import each_over_splits
 from lcpool.report.statistics import ALPHA
 from lcpool.report.styles import Markdown
 from lcpool.report.words import count, listed, p_value, signed
 from lcpool.settings import SETTINGS
 from lcpool.sweep.results import Results
+from paper.choosing import visible
+from paper.claims import MARGIN
+from paper.published import OURS
 
 STYLE = Markdown()
 # What settings do, where their name does not say it.

@@ -9,16 +9,17 @@ from pathlib import Path
 import pandas as pd
 
 from lcpool.models import POOLINGS
-from lcpool.report import chapters, choosing
-from lcpool.report.ablation import Ablation
-from lcpool.report.api import Report, as_paper
-from lcpool.report.comparison import OURS, Comparison
-from lcpool.report.overview import overview
-from lcpool.report.readings import Readings
-from lcpool.report.reproduction import SPLITS
-from lcpool.report.shown import EARLIER
+from lcpool.report.comparison import Comparison
 from lcpool.sweep.results import Results
 from lcpool.train import RULES
+from paper import chapters, choosing
+from paper.ablation import Ablation
+from paper.overview import overview
+from paper.published import OURS
+from paper.readings import Readings
+from paper.report import PaperReport, as_paper
+from paper.reproduction import SPLITS
+from paper.shown import EARLIER
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Audit:
         readings: a pooling that fails in some cells, with other settings there; likewise.
     """
 
-    reports: dict[tuple[str, str], Report]
+    reports: dict[tuple[str, str], PaperReport]
     everyone: Comparison
     costs: pd.DataFrame | None
     structure: pd.DataFrame | None
@@ -54,7 +55,7 @@ class Audit:
             if path.exists():
                 runs[look] = Results.read(path)
         reports = {
-            (look, rule): Report.of(of_look, rule, "fresh" if look == EARLIER else look)
+            (look, rule): PaperReport.of(of_look, rule, "fresh" if look == EARLIER else look)
             for look, of_look in runs.items()
             for rule in RULES
         }
@@ -75,7 +76,7 @@ class Audit:
         )
 
     @property
-    def report(self) -> Report:
+    def report(self) -> PaperReport:
         """Of fresh splits, by validation accuracy."""
         return next(iter(self.reports.values()))
 
