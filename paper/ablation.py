@@ -16,10 +16,9 @@ import numpy as np
 import pandas as pd
 
 from lcpool.report.cells import GROUP, select
-from lcpool.report.comparison import Comparison
-from lcpool.report.pairs import each_over_splits
+from lcpool.report.comparison import Comparison, each_over_splits
 from lcpool.report.statistics import ALPHA
-from lcpool.report.styles import Markdown
+from lcpool.report.tables import Markdown
 from lcpool.report.words import count, listed, p_value, signed
 from lcpool.settings import SETTINGS
 from lcpool.sweep.results import Results
@@ -44,7 +43,7 @@ class Ablation:
     Attributes:
         default: mean accuracy of the default in each cell.
         pairs: setting − default in each cell, as
-            :func:`lcpool.report.pairs.pairs_over_splits` has them, but for the sign.
+            :func:`lcpool.report.comparison.pairs_over_splits` has them, but for the sign.
         of_datasets: the same of the mean over the networks of a dataset.
         by_loss: setting − default on average over the cells, with epochs chosen by validation loss.
     """

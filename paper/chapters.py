@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from lcpool.data.table import paper_datasets
 from lcpool.models import POOLINGS
 from lcpool.report.cells import CELL, GROUP
-from lcpool.report.comparison import Comparison
-from lcpool.report.pairs import pairs_over_splits
+from lcpool.report.comparison import Comparison, pairs_over_splits
 from lcpool.report.statistics import ALPHA, smallest_signed_rank
-from lcpool.report.styles import Markdown
+from lcpool.report.tables import Markdown
 from lcpool.report.words import count, figure
 from paper import advice, choosing
 from paper.claims import Claim

@@ -9,10 +9,14 @@ import numpy as np
 import pandas as pd
 
 from lcpool.report.cells import GROUP
-from lcpool.report.comparison import Comparison
-from lcpool.report.pairs import all_over_splits, pairs_over_datasets, pairs_over_splits
+from lcpool.report.comparison import (
+    Comparison,
+    all_over_splits,
+    pairs_over_datasets,
+    pairs_over_splits,
+)
 from lcpool.report.statistics import ALPHA, Difference, over_datasets
-from lcpool.report.styles import Markdown
+from lcpool.report.tables import Markdown
 from lcpool.report.words import count, listed, p_value, signed
 from paper.published import OURS
 

@@ -11,8 +11,7 @@ from markupsafe import Markup
 
 from lcpool.report.comparison import Comparison
 from lcpool.report.page import stylesheet
-from lcpool.report.plots import COLOURS, diamond
-from lcpool.report.svg import Scale, alone, bottom_axis, room, short, tag
+from lcpool.report.plots import COLOURS, Scale, alone, bottom_axis, diamond, room, short, tag
 from lcpool.report.words import signed
 from paper.choosing import BASE, COSTS, Range, leads, relative, stay_connected
 from paper.published import published_beside

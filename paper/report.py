@@ -12,14 +12,12 @@ import pandas as pd
 from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report import Comparison, Report
-from lcpool.report.cells import CELL, GROUP
+from lcpool.report.cells import CELL, GROUP, Names
 from lcpool.report.comparison import RESAMPLES
-from lcpool.report.filters import Names
-from lcpool.report.missing import lacks
-from lcpool.report.page import Difference, page
-from lcpool.report.rankings import Ranking
-from lcpool.report.sheets import datasets_sheet, splits_sheet
+from lcpool.report.findings import lacks
+from lcpool.report.page import Difference, datasets_sheet, page, splits_sheet
 from lcpool.report.statistics import FEWEST_RUNS
+from lcpool.report.tables import Ranking
 from lcpool.report.words import listed
 from lcpool.sweep.results import Results
 from paper.claims import Claim, claims

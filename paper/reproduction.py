@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lcpool.report.cells import CELL, GROUP, gather, select
-from lcpool.report.filters import Names, choose
+from lcpool.report.cells import CELL, GROUP, Names, agreeing, choose, gather, select
 from lcpool.report.findings import agreement_in_words, provenance
-from lcpool.report.reference import agreeing
-from lcpool.report.styles import Markdown
+from lcpool.report.tables import Markdown
 from lcpool.report.words import count, figure, signed
 from lcpool.sweep.results import Results
 from lcpool.train import RULES

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import ALPHA, nemenyi
-from lcpool.report.styles import Markdown
+from lcpool.report.tables import Markdown
 from lcpool.report.words import listed
 from paper.choosing import BASE, fastest
 

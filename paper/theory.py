@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lcpool.report.styles import Markdown
+from lcpool.report.tables import Markdown
 
 CONNECT = "tests/ops/test_connect.py"
 LC = "tests/pool/test_lc.py"

@@ -10,8 +10,7 @@ import pytest
 from paper_runs import make_results
 
 from lcpool.models import Architecture
-from lcpool.report.rankings import ALL
-from lcpool.report.tables import latex, markdown, ranks_csv
+from lcpool.report.tables import ALL, latex, markdown, ranks_csv
 from lcpool.sweep.results import Results
 from lcpool.train import Protocol
 from paper.__main__ import main

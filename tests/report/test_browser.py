@@ -1,13 +1,14 @@
 """The page in Chromium."""
 
+import itertools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runs import HOSTILE, make_results
+from runs import DATASETS, HOSTILE, POOLS, make_results
 
-from lcpool.report import Report
+from lcpool.report import Reference, Report
 from lcpool.report.page import page
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -30,7 +31,10 @@ def browser() -> Iterator:
 
 @pytest.fixture(scope="module")
 def whole_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(Report.of(make_results(runs=5)), tmp_path_factory.mktemp("whole"))
+    networks = itertools.product(DATASETS, ("plain",), ("gcn", "graphconv"), POOLS)
+    published = Reference("paper", dict.fromkeys(networks, (71.0, 3.0)), runs=10)
+    report = Report.of(make_results(runs=5), reference=published)
+    return written(report, tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from runs import make_results
 
 from lcpool.data.table import paper_datasets
 from lcpool.models import POOLINGS, Architecture
-from lcpool.report.cells import gather, select
-from lcpool.report.reference import Reference, agreement
+from lcpool.report.cells import Reference, agreement, gather, select
 from lcpool.sweep.results import Results
 from lcpool.train import Protocol
 

@@ -8,8 +8,7 @@ from runs import make_results
 from lcpool.models import POOLINGS
 from lcpool.report import comparison
 from lcpool.report.cells import GROUP, gather, select
-from lcpool.report.comparison import Comparison
-from lcpool.report.pairs import pairs_over_datasets, pairs_over_splits
+from lcpool.report.comparison import Comparison, pairs_over_datasets, pairs_over_splits
 from lcpool.report.statistics import holm, over_datasets, ranks
 from lcpool.sweep.results import Results
 from lcpool.train import Protocol

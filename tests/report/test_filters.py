@@ -9,7 +9,7 @@ from runs import make_results
 
 from lcpool.models import Architecture
 from lcpool.report import Report
-from lcpool.report.filters import choose
+from lcpool.report.cells import choose
 from lcpool.report.findings import findings, provenance
 from lcpool.sweep.results import Failure, Results
 

@@ -11,8 +11,8 @@ from runs import make_results
 
 from lcpool.cli.report import _print
 from lcpool.report import Report
+from lcpool.report.cells import constants, held_out
 from lcpool.report.findings import findings
-from lcpool.report.heldout import constants, held_out
 from lcpool.report.page import page
 from lcpool.report.tables import csv, latex, markdown
 from lcpool.sweep.results import Results

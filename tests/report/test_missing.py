@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from runs import make_results
 
 from lcpool.report import Report
+from lcpool.report.comparison import Grid, complete
 from lcpool.report.findings import findings
-from lcpool.report.missing import Grid, complete
 from lcpool.report.tables import latex, markdown
 from lcpool.sweep.results import Results
 

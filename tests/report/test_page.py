@@ -12,11 +12,9 @@ from runs import HOSTILE, POOLS, make_results
 
 from lcpool.models import Architecture
 from lcpool.report import Report
-from lcpool.report.diagram import diagrams
 from lcpool.report.findings import findings
 from lcpool.report.page import page
-from lcpool.report.plots import learning, spread
-from lcpool.report.svg import WIDTH, Scale, room, tag
+from lcpool.report.plots import WIDTH, Scale, diagrams, learning, room, spread, tag
 from lcpool.sweep.results import Results
 
 VOID = {"meta", "input", "br", "img"}

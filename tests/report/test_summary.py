@@ -5,7 +5,7 @@ import pytest
 from runs import make_results
 
 from lcpool.report import Report
-from lcpool.report.summary import summary
+from lcpool.report.tables import summary
 from lcpool.sweep.results import Results
 
 MINE = {"datasets": ("A", "B", "C"), "backbones": ("plain",), "pools": tuple("abcd")}

@@ -12,9 +12,8 @@ from runs import DATASETS, POOLS, make_results
 
 from lcpool.models import Architecture
 from lcpool.report import Reference, Report
-from lcpool.report.diagram import diagrams
-from lcpool.report.rankings import ALL
-from lcpool.report.tables import csv, latex, layouts, markdown
+from lcpool.report.plots import diagrams
+from lcpool.report.tables import ALL, csv, latex, layouts, markdown
 
 HOSTILE = (
     "a|b",

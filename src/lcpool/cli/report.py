@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lcpool.report import Report
-    from lcpool.report.summary import Mean
+    from lcpool.report.tables import Mean
 
 
 def report(
@@ -86,8 +86,7 @@ def _print_table(made: Report, console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from lcpool.report.heldout import size_rows
-    from lcpool.report.summary import summary
+    from lcpool.report.tables import size_rows, summary
 
     found = summary(made)
     if not found.rows:

@@ -4,7 +4,7 @@ from lcpool.extras import needs_lab
 
 with needs_lab():
     from lcpool.report.api import Report
+    from lcpool.report.cells import Reference
     from lcpool.report.comparison import Comparison
-    from lcpool.report.reference import Reference
 
 __all__ = ["Comparison", "Reference", "Report"]

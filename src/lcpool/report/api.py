@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pandas as pd
 
-from lcpool.report.cells import CELL, GROUP, gather, select
+from lcpool.report.cells import CELL, GROUP, Names, Reference, agreeing, choose, gather, select
 from lcpool.report.comparison import Comparison
-from lcpool.report.filters import Names, choose
-from lcpool.report.reference import Reference, agreeing
 from lcpool.report.statistics import interval
 from lcpool.sweep.results import Results
 
 if TYPE_CHECKING:
     from lcpool.report.page import Difference
-    from lcpool.report.rankings import Ranking
+    from lcpool.report.tables import Ranking
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Report:
             rule: "accuracy" or "loss", by which the epoch was chosen.
             split: "shared" or "fresh"; by default fresh, if there are such runs.
             pools: the poolings to report on, as if there were no others; all by default. See
-                :func:`lcpool.report.filters.choose`.
+                :func:`lcpool.report.cells.choose`.
             datasets: the datasets, likewise.
             reference: published figures to compare with.
         """
@@ -103,13 +101,13 @@ class Report:
 
     def not_ranked(self) -> list[str]:
         """A sentence for everything that is not ranked because cells are missing."""
-        from lcpool.report.missing import not_ranked
+        from lcpool.report.findings import not_ranked
 
         return not_ranked(self)
 
     def rankings(self) -> list[Ranking]:
         """Tables of average ranks."""
-        from lcpool.report.rankings import rankings
+        from lcpool.report.tables import rankings
 
         return rankings(self.ranked)
 
