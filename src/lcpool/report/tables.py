@@ -41,11 +41,8 @@ LATEX = {
     # After the end of a row, [ and * belong to it; hyphens and quotes would join.
     **{character: f"{{{character}}}" for character in "[]*-`'"},
 }  # fmt: skip
-# What fits a line of the class article: a digit is 4.25 pt wide in \footnotesize.
-LATEX_WIDTH = 345 / 4.25
-LATEX_GAP = 1.5  # between two columns
-# Of characters that are narrower or wider than a digit.
-WIDTHS = {**dict.fromkeys("fijlrt.,:;'|!()[] ", 0.65), **dict.fromkeys("mw±", 1.7)}
+# Of figures beside their names, what fits a line of the class article.
+LATEX_COLUMNS = 7
 
 
 @dataclass(frozen=True)
@@ -416,10 +413,12 @@ class Latex:
         return r"\shortstack[l]{" + r"\\".join(texts) + "}"
 
     def table(self, title: str, header: list[str], rows: list[list[str]]) -> str:
-        """Floating tables with captions, each with as many columns as fit."""
-        columns = [[head, *(row[i] for row in rows)] for i, head in enumerate(header)]
-        parts = _that_fit(columns)
-        return "\n\n".join(_float(title, columns[:1] + part) for part in parts)
+        """Floating tables with captions, each with LATEX_COLUMNS beside the names at most."""
+        parts = range(1, max(len(header), 2), LATEX_COLUMNS)
+        return "\n\n".join(
+            _float(title, [[row[0], *row[i : i + LATEX_COLUMNS]] for row in (header, *rows)])
+            for i in parts
+        )
 
     def note(self, text: str) -> str:
         """A comment."""
@@ -438,38 +437,12 @@ def _character(character: str) -> str:
     return character if known else f"U+{ord(character):04X}"
 
 
-def _that_fit(columns: list[list[str]]) -> list[list[list[str]]]:
-    """The columns but for the first, in parts that are not too wide beside it."""
-    names, *rest = columns
-    parts: list[list[list[str]]] = [[]]
-    for column in rest:
-        if parts[-1] and sum(map(_width, [names, *parts[-1], column])) > LATEX_WIDTH:
-            parts.append([])
-        parts[-1].append(column)
-    return parts
-
-
-def _width(column: list[str]) -> float:
-    """About, in digits."""
-    return LATEX_GAP + max(_line(line) for text in column for line in text.split(r"\\"))
-
-
-def _line(text: str) -> float:
-    seen = re.sub(r"\\text[a-z]+{}|\\char34|\\pm", "±", text)  # A character each.
-    normal, *tiny = seen.split(r"\tiny")
-    return sum(
-        (1.4 if character.isupper() else WIDTHS.get(character, 1.0)) * size
-        for part, size in ((normal, 1.0), ("".join(tiny), 0.8))
-        for character in re.sub(r"\\[a-z]+(\[l\])?|[{}$\\]", "", part)
-    )
-
-
-def _float(title: str, columns: list[list[str]]) -> str:
-    header, *rows = zip(*columns, strict=True)
-    body = "\n".join(" & ".join(row) + r" \\" for row in rows)
+def _float(title: str, lines: list[list[str]]) -> str:
+    header, *rows = (" & ".join(line) + r" \\" for line in lines)
+    body = "\n".join(rows)
     return (
         f"\\begin{{table}}[htbp]\n\\caption{{{title}}}\n"
         "\\footnotesize\n\\setlength{\\tabcolsep}{3pt}\n\\centering\n"
-        f"\\begin{{tabular}}{{{'l' + 'c' * (len(columns) - 1)}}}\n\\hline\n"
-        f"{' & '.join(header)} \\\\ \\hline\n{body}\n\\hline\n\\end{{tabular}}\n\\end{{table}}"
+        f"\\begin{{tabular}}{{{'l' + 'c' * (len(lines[0]) - 1)}}}\n\\hline\n"
+        f"{header} \\hline\n{body}\n\\hline\n\\end{{tabular}}\n\\end{{table}}"
     )
