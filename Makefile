@@ -11,12 +11,12 @@ help:  ## show this list
 demo: $(READY)  ## train several poolings on the built-in dataset and rank them
 	$(BIN)/lcpool demo
 
-paper: $(READY)  ## write results/paper anew from the runs in it
-	$(BIN)/python -m paper report results/paper/runs-fresh.csv results/paper/runs-shared.csv \
-	    --out results/paper --audit ../../../docs/paper-audit.md
+paper: $(READY)  ## write paper/results/paper anew from the runs in it
+	$(BIN)/python -m paper report paper/results/paper/runs-fresh.csv paper/results/paper/runs-shared.csv \
+	    --out paper/results/paper --audit ../../../../docs/paper-audit.md
 
-audit: $(READY)  ## write docs/paper-audit.md anew from results
-	$(BIN)/python -m paper audit results --out docs/paper-audit.md
+audit: $(READY)  ## write docs/paper-audit.md anew from paper/results
+	$(BIN)/python -m paper audit paper/results --out docs/paper-audit.md
 
 # Not part of `make test`: another version of pandas or scipy may write other bytes.
 paper-test: $(READY)  ## the paper's figures, claims and documents, to the byte

@@ -67,7 +67,7 @@ def other_looks(audit: Audit) -> list[str]:
         said += (
             f" “{EARLIER.capitalize()}” is a training before this one, on the same fresh splits, "
             "in which some poolings come out the same ([how it "
-            "differs](../results/earlier/README.md))."
+            "differs](../paper/results/earlier/README.md))."
         )
     return [said, looks({f"{look}, by {rule}": c for (look, rule), c in compared.items()})]
 

@@ -37,10 +37,10 @@ COMMANDS = {
     COSTS: "python benchmarks/training.py --device cuda --workers \\\n"
     f"    --datasets {shlex.join(paper_datasets())} \\\n"
     f"    --pools {shlex.join(POOLINGS)} \\\n"
-    f"    --out results/{COSTS}",
-    STRUCTURE: f"python benchmarks/structure.py --out results/{STRUCTURE}",
-    ABLATION: "lcpool bench --file results/ablation/grid.toml --store ablation.sqlite\n"
-    f"lcpool bench export ablation.sqlite results/{ABLATION}",
+    f"    --out paper/results/{COSTS}",
+    STRUCTURE: f"python benchmarks/structure.py --out paper/results/{STRUCTURE}",
+    ABLATION: "lcpool bench --file paper/results/ablation/grid.toml --store ablation.sqlite\n"
+    f"lcpool bench export ablation.sqlite paper/results/{ABLATION}",
 }
 
 
@@ -50,8 +50,8 @@ def answer(audit: Audit, image: str | None) -> list[str]:
     drawn = [f"![The poolings at a glance]({image})", advice.caption(audit)] if image else []
     return [
         "# The paper's claims, and which pooling to take",
-        "Made by `make audit` from [the runs](../results/paper/README.md) and the other files of "
-        "`results`. Tests and criteria are those of [the report](report.md).",
+        "Made by `make audit` from [the runs](../paper/results/paper/README.md) and the other "
+        "files of `paper/results`. Tests and criteria are those of [the report](report.md).",
         "## Which pooling to take",
         _list(said),
         *advice.other_looks(audit),
@@ -123,9 +123,9 @@ def _agreement(audit: Audit) -> str:
     for (split, rule), report in audit.reports.items():
         agree, judged = report.agreeing
         texts.append(f"{agree} of {judged} ({split}, epoch by validation {rule})")
-    where = "[Which do not, and where the runs come from](../results/paper/agreement.md)"
+    where = "[Which do not, and where the runs come from](../paper/results/paper/agreement.md)"
     if any(look == EARLIER for look, _ in audit.reports):
-        where += f" ([those of the {EARLIER} training](../results/earlier/README.md))"
+        where += f" ([those of the {EARLIER} training](../paper/results/earlier/README.md))"
     said = f"Cells that agree with the paper's: {', '.join(texts)}. {where}."
     cells = audit.report.cells
     for cell in cells[cells["default"] & cells["reference_mean"].isna()].to_dict("records"):
@@ -145,7 +145,7 @@ def paper() -> list[str]:
         theory(),
         "## The paper's ranking",
         "As printed / as its own accuracies give it, equals sharing the mean of their ranks; bold "
-        "where the two differ. [Beside ours](../results/paper/fresh/tables.md).",
+        "where the two differ. [Beside ours](../paper/results/paper/fresh/tables.md).",
         ranking(),
         "## Oddities",
         _list(oddities()),
@@ -223,7 +223,7 @@ def ablation(audit: Audit) -> list[str]:
 
 
 def _missing(what: str, name: str) -> list[str]:
-    return [f"{what}: `results/{name}` is not there. It comes from", _shell(name)]
+    return [f"{what}: `paper/results/{name}` is not there. It comes from", _shell(name)]
 
 
 def _shell(name: str) -> str:

@@ -13,7 +13,7 @@ from lcpool.sweep.results import Results
 from paper.choosing import BASE, leads
 from paper.report import PaperReport, as_paper
 
-WHY = "../results/paper/README.md#the-cells-that-do-not-agree"
+WHY = "../paper/results/paper/README.md#the-cells-that-do-not-agree"
 
 
 @dataclass(frozen=True)

@@ -294,7 +294,7 @@ def test_cells_that_the_ablation_lacks_are_said():
 def test_the_grid_of_the_ablation():
     cells = [
         (grid.runs, cell)
-        for grid in read_grids(ROOT / "results/ablation/grid.toml", {})
+        for grid in read_grids(ROOT / "paper/results/ablation/grid.toml", {})
         for cell in grid.cells({name: name for name in grid.datasets})
     ]
     networks = {(c.architecture.backbone, c.architecture.conv, c.dataset) for _, c in cells}
@@ -310,7 +310,8 @@ def test_what_is_missing_is_said_with_the_command(folder: Path, tmp_path: Path):
     text = Audit.read(tmp_path).markdown()
     assert re.findall(r"^## (.*)$", text, re.M) == HEADINGS
     for name, command in chapters.COMMANDS.items():
-        assert f"`results/{name}` is not there. It comes from\n\n```sh\n{command}\n```" in text
+        missing = f"`paper/results/{name}` is not there. It comes from"
+        assert f"{missing}\n\n```sh\n{command}\n```" in text
     assert "- **Cost.**" not in text
     assert "nan" not in text
 

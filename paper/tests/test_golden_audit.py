@@ -1,4 +1,4 @@
-"""The committed audit is what ``make audit`` makes of ``results``."""
+"""The committed audit is what ``make audit`` makes of ``paper/results``."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_audit_is_made_of_the_results(tmp_path: Path):
-    main(["audit", str(ROOT / "results"), "--out", str(tmp_path / "paper-audit.md")])
+    main(["audit", str(ROOT / "paper" / "results"), "--out", str(tmp_path / "paper-audit.md")])
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     there = {path.name: path.read_bytes() for path in (ROOT / "docs").glob("paper-audit.*")}
     assert made.keys() == there.keys()
@@ -43,7 +43,7 @@ def test_the_readme_says_what_the_audit_says():
 
 
 def test_the_ablation_is_of_its_grid():
-    folder = ROOT / "results" / "ablation"
+    folder = ROOT / "paper" / "results" / "ablation"
     grids = read_grids(folder / "grid.toml", {})
     wanted = {cell for grid in grids for cell in grid.cells({name: name for name in grid.datasets})}
     runs = Results.read(folder / "runs.csv").runs

@@ -1,4 +1,4 @@
-"""What is committed under ``results/paper`` is what ``make paper`` makes of the runs there."""
+"""What is committed in ``paper/results/paper`` is what ``make paper`` makes of the runs there."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from lcpool.sweep.results import Results
 from paper.__main__ import main
 from paper.published import published, reference
 
-FOLDER = Path(__file__).parents[2] / "results" / "paper"
+FOLDER = Path(__file__).parents[1] / "results" / "paper"
 RUNS = {split: FOLDER / f"runs-{split}.csv" for split in ("fresh", "shared")}
-AUDIT = "../../../docs/paper-audit.md"  # as in the Makefile
+AUDIT = "../../../../docs/paper-audit.md"  # as in the Makefile
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -36,7 +36,7 @@ def test_the_readme_has_the_figures():
         re.search(rf"\| {split} \| accuracy \| (\d+ of \d+) \| ([\d.]+ %) \|", counts).groups()
         for split in RUNS
     )
-    text = " ".join((FOLDER.parents[1] / "README.md").read_text("utf-8").split())
+    text = " ".join((FOLDER.parents[2] / "README.md").read_text("utf-8").split())
     assert f"{fresh[0]} agree on fresh splits ({fresh[1]})" in text
     assert f"{shared[0]} on the shared split ({shared[1]})" in text
     equal = re.search(rf"\| fresh \| accuracy \| {fresh[0]} \| (\d+) \|", counts)[1]
