@@ -3,20 +3,24 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper audit tables test lint types unit wheel format clean
+.PHONY: help demo paper audit paper-test tables test lint types unit wheel format clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 demo: $(READY)  ## train several poolings on the built-in dataset and rank them
 	$(BIN)/lcpool demo
 
-paper: $(READY)  ## write results/paper anew from the runs in it
-	$(BIN)/lcpool report results/paper/runs-fresh.csv results/paper/runs-shared.csv \
-	    --split both --out results/paper --audit ../../../docs/paper-audit.md
+paper: $(READY)  ## write paper/results/paper anew from the runs in it
+	$(BIN)/python -m paper report paper/results/paper/runs-fresh.csv paper/results/paper/runs-shared.csv \
+	    --out paper/results/paper --audit ../../../../docs/paper-audit.md
 
-audit: $(READY)  ## write docs/paper-audit.md anew from results
-	$(BIN)/lcpool audit results --out docs/paper-audit.md
+audit: $(READY)  ## write docs/paper-audit.md anew from paper/results
+	$(BIN)/python -m paper audit paper/results --out docs/paper-audit.md
+
+# Not part of `make test`: another version of pandas or scipy may write other bytes.
+paper-test: $(READY)  ## the paper's figures, claims and documents, to the byte
+	OMP_NUM_THREADS=1 $(BIN)/pytest paper -n auto --dist worksteal
 
 tables: $(READY)  ## write the docs' tables of settings and columns anew
 	$(BIN)/python docs/tables.py

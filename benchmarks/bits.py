@@ -7,8 +7,9 @@ Trains every pooling with every backbone and convolution for a few epochs and ta
 losses and of all parameters and buffers after each epoch. Bits depend on the CPU, the number of
 threads and the versions of torch and numba: compare on one machine, one after the other.
 
-``--runs results/paper/runs-fresh.csv`` instead trains cells of a table of runs again, to the end,
-and compares the figures of each run with those in the table (on the kind of GPU they came from).
+``--runs paper/results/paper/runs-fresh.csv`` instead trains cells of a table of runs again, to the
+end, and compares the figures of each run with those in the table (on the kind of GPU they came
+from).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What poolings make of the structure of real graphs: parts, density, diameter, before and after.
 
     python benchmarks/structure.py --datasets ENZYMES PROTEINS --epochs 20
-    python benchmarks/structure.py --models build/models --out results/structure.csv
+    python benchmarks/structure.py --models build/models --out paper/results/structure.csv
 
 For each dataset and pooling networks (hierarchical, GCN) are trained for some epochs of the paper's
 protocol, each from a seed of its own. As they were in the epoch with the best validation accuracy,

@@ -1,6 +1,6 @@
 """Where the time of a sweep went: what its runs say of themselves.
 
-    python benchmarks/sweep.py results/paper/runs-fresh.csv
+    python benchmarks/sweep.py paper/results/paper/runs-fresh.csv
 
 Runs that are trained as one take their steps together, and the last of them to end decides how
 many these are. Where the host is what is waited for, a step takes as long for many runs as for few,

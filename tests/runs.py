@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from lcpool.data.published import published
 from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, POOLINGS, Architecture
 from lcpool.settings import flat
@@ -40,8 +40,9 @@ def make_results(
     seed=0,
     architecture: Architecture | None = None,
     protocol: Protocol | None = None,
+    figures: Mapping[tuple[str, ...], tuple[float, float]] | None = None,
 ) -> Results:
-    """The paper's figures with noise where it has them, chance elsewhere."""
+    """Accuracies around the mean of each cell's figure, 70 where it has none."""
     random, rows, curves = np.random.default_rng(seed), [], {}
     protocol = replace(protocol or Protocol(), split=split)
     settings = flat(architecture or Architecture(), protocol)
@@ -52,7 +53,7 @@ def make_results(
                     # As plain values, since an Architecture takes only names that it knows.
                     named = {"backbone": backbone, "conv": conv, "pool": pool}
                     config = {**settings, **named}
-                    mean, std = published(dataset, backbone, conv, pool) or (70.0, 3.0)
+                    mean, std = (figures or {}).get((dataset, backbone, conv, pool), (70.0, 3.0))
                     for run in range(runs):
                         row = _row(random, mean, std, epochs, SIZES.get(dataset, 467))
                         row |= {

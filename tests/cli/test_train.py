@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ from lcpool.cli.train import _print_result, _without_nan
 from lcpool.data import builtin, load_dataset
 from lcpool.progress import LiveDisplay, SilentDisplay
 from lcpool.settings import RUNS, SETTINGS
-from lcpool.train import Model, Protocol, Result, train
+from lcpool.train import Model, Result, train
 from lcpool.train.progress import TrainingProgress
 
 SMALL = ("builtin", "--pool", "topkpool", "--hidden", "8", "--runs", "2", "--device", "cpu")
@@ -358,35 +357,6 @@ def test_patience_bounds_the_time_left():
     train(graphs, "nopool", runs=1, epochs=30, patience=2, hidden=4, lr=0.1, on_epoch=on_epoch)
     assert left[-1] == 0
     assert all(now >= before - 1 for before, now in itertools.pairwise(left))
-
-
-def test_beside_the_papers_figure(result: Result, capsys: pytest.CaptureFixture[str]):
-    usual = replace(
-        result, dataset="PROTEINS", architecture=replace(result.architecture, hidden=128),
-        protocol=Protocol(split="fresh", seed=7),
-    )  # fmt: skip
-    _print_result(usual)
-    shown = capsys.readouterr().out
-    assert shown.count("75.00 ± 2.00 %") == 2
-    assert "left out" not in shown
-    _print_result(replace(usual, dataset="builtin"))
-    assert "the paper" not in capsys.readouterr().out
-
-
-def test_what_keeps_the_papers_figure_out_is_said(
-    result: Result, capsys: pytest.CaptureFixture[str]
-):
-    unlike = replace(
-        result, dataset="PROTEINS", protocol=Protocol(epochs=3, seed=7),
-        architecture=replace(result.architecture, self_loops=False),
-    )  # fmt: skip
-    _print_result(unlike)
-    shown = capsys.readouterr().out
-    assert "75.00 ± 2.00" not in shown
-    assert shown.splitlines()[-1] == (
-        "the paper's figure is left out: hidden 4, not 128; self_loops False, not True; "
-        "epochs 3, not 500"
-    )
 
 
 def test_runs_that_predict_one_class_are_named(result: Result, capsys: pytest.CaptureFixture[str]):

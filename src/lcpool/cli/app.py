@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from lcpool.cli import bench, data
-from lcpool.cli.audit import audit
 from lcpool.cli.errors import one_line_errors
 from lcpool.cli.report import report
 from lcpool.cli.train import train
@@ -17,7 +16,6 @@ app.add_typer(data.app, name="data")
 app.command(no_args_is_help=True)(train)
 app.add_typer(bench.app, name="bench")
 app.command()(report)
-app.command()(audit)
 
 
 def show_version(asked: bool) -> None:

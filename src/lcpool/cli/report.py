@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lcpool.report import Report
-    from lcpool.report.summary import Mean
-
-COLOURS = {"supported": "green", "refuted": "red", "undecided": "yellow"}
+    from lcpool.report.tables import Mean
 
 
 def report(
@@ -35,10 +33,7 @@ def report(
     ] = "accuracy",
     split: Annotated[
         str | None,
-        typer.Option(
-            help="shared, fresh, or both, each in a folder of its own.",
-            show_default="fresh, if there are such runs",
-        ),
+        typer.Option(help="shared or fresh.", show_default="fresh, if there are such runs"),
     ] = None,
     pools: Annotated[
         list[str] | None,
@@ -53,49 +48,36 @@ def report(
         list[str] | None,
         typer.Option("--datasets", "-d", help="The datasets, likewise.", show_default="all"),
     ] = None,
-    audit: Annotated[
-        str | None,
-        typer.Option(help="Address of an audit that the page links to, as seen from the page."),
-    ] = None,
 ) -> None:
     """Say which pooling is best and whether the difference is real, in tables and on a page."""
     with one_line_errors("stopped."):
         from rich.console import Console
 
-        from lcpool.report import Report, Reproduction
+        from lcpool.report import Report
         from lcpool.sweep.results import Results
 
         runs, console = Results.read(*results), Console(highlight=False)
         folder = out or results[0].parent / "report"
-        chosen = {"pools": pools or None, "datasets": datasets or None}
-        if split == "both":
-            both = Reproduction.of(runs, rule, **chosen)
-            reports, looks, written = both.reports, both.looks, both.write(folder, audit)
-        else:
-            one = Report.of(runs, rule, split, **chosen)
-            reports, looks, written = [one], [], one.write(folder, audit)
-        for made in reports:
-            _print(made, console)
-        for line in (*map(str, looks), *(f"wrote {path}" for path in written)):
-            console.print(line, markup=False, soft_wrap=True)
+        made = Report.of(runs, rule, split, pools or None, datasets or None)
+        written = made.write(folder)
+        _print(made, console)
+        for path in written:
+            console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 def _print(made: Report, console: Console) -> None:
-    """The answer, accuracies and ranks, what they are worth, and the paper."""
-    from lcpool.report.findings import findings, provenance
+    """The answer, accuracies and ranks, and what they are worth."""
+    from lcpool.report.findings import provenance
 
-    found, source = findings(made), provenance(made)
+    found, source = made.findings(), provenance(made)
     console.print(f"runs: {source['runs']}", markup=False, soft_wrap=True)
     if "chosen" in source:
         console.print(f"chosen: {source['chosen']}", markup=False, soft_wrap=True)
     console.print(f"split: {source['split']}; epoch: {source['epoch']}", markup=False)
     _print_table(made, console)
-    for name in ("answer", "constant", "ranking", "power", "agreement", "missing"):
+    for name in ("answer", "constant", "ranking", "power", "missing"):
         for sentence in found[name]:
             console.print(sentence, markup=False, soft_wrap=True)
-    for claim in made.claims:
-        console.print(f"[{COLOURS[claim.verdict]}]{claim.verdict:>9}[/]", end="  ")
-        console.print(claim.says, markup=False, soft_wrap=True)
 
 
 def _print_table(made: Report, console: Console) -> None:
@@ -104,8 +86,7 @@ def _print_table(made: Report, console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from lcpool.report.heldout import size_rows
-    from lcpool.report.summary import summary
+    from lcpool.report.tables import size_rows, summary
 
     found = summary(made)
     if not found.rows:

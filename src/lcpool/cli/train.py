@@ -17,7 +17,7 @@ import typer
 from lcpool.cli.checks import check_device, check_own_pooling, import_from_here
 from lcpool.cli.errors import one_line_errors, say
 from lcpool.cli.options import given, takes_settings
-from lcpool.settings import SETTINGS, changed, flat, in_groups, unnamed
+from lcpool.settings import SETTINGS, in_groups
 
 if TYPE_CHECKING:
     from lcpool.train import Result, Run
@@ -126,34 +126,25 @@ def _without_nan(values: Any) -> Any:
 
 
 def _print_result(result: Result) -> None:
-    """Mean ± std under both rules, beside the paper's figure where there is one to compare."""
+    """Mean ± std under both rules."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    from lcpool.data.published import published
     from lcpool.train import RULES
 
-    a, others = result.architecture, _other_options(result)
-    paper = published(result.dataset, a.backbone, a.conv, a.pool)
-    beside = [paper] if paper and not others else []
+    a = result.architecture
     # An accuracy says little without these: who always says the largest class has its share.
     data = (str(result.num_test), _largest(result.runs))
     table = Table("chosen by", "test accuracy", "test graphs", "largest class", box=SIMPLE_HEAD)
-    if beside:
-        table.add_column("the paper")
     for rule in RULES:
         spread = result.std(rule) if len(result.accuracies(rule)) > 1 else math.nan
-        ours, *theirs = (_figure(*figure) for figure in ((result.mean(rule), spread), *beside))
-        table.add_row(f"validation {rule}", ours, *data, *theirs)
+        table.add_row(f"validation {rule}", _figure(result.mean(rule), spread), *data)
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
     console.print(table)
     for line in (_circumstances(result), *_constant(result)):
         console.print(line, markup=False, soft_wrap=True)
-    if paper and others:
-        left_out = f"the paper's figure is left out: {'; '.join(others)}"
-        console.print(left_out, markup=False, soft_wrap=True)
 
 
 def _figure(mean: float, std: float) -> str:
@@ -206,13 +197,3 @@ def _constant(result: Result) -> list[str]:
             f"the largest class has {share}"
         )
     return lines
-
-
-def _other_options(result: Result) -> list[str]:
-    """The options that are not the paper's; split and seed it leaves open."""
-    values = unnamed(flat(result.architecture, result.protocol))
-    return [
-        f"{name} {values[name]}, not {SETTINGS[name].default}"
-        for name in changed(values)
-        if name != "seed"
-    ]

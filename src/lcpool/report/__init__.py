@@ -4,9 +4,7 @@ from lcpool.extras import needs_lab
 
 with needs_lab():
     from lcpool.report.api import Report
-    from lcpool.report.audit import Audit
-    from lcpool.report.claims import Claim
+    from lcpool.report.cells import Reference
     from lcpool.report.comparison import Comparison
-    from lcpool.report.reproduction import Reproduction
 
-__all__ = ["Audit", "Claim", "Comparison", "Report", "Reproduction"]
+__all__ = ["Comparison", "Reference", "Report"]

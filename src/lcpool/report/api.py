@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
 
-from lcpool.data.table import paper_datasets
-from lcpool.models import BACKBONES, CONVS, POOLINGS
-from lcpool.report.agreement import agreeing
-from lcpool.report.cells import CELL, GROUP, gather, select
-from lcpool.report.claims import Claim, claims
-from lcpool.report.comparison import OURS, VARIANT, Comparison
-from lcpool.report.filters import Names, choose
-from lcpool.report.statistics import FEWEST_RUNS, interval
+from lcpool.report.cells import CELL, GROUP, Names, Reference, agreeing, choose, gather, select
+from lcpool.report.comparison import Comparison
+from lcpool.report.statistics import interval
 from lcpool.sweep.results import Results
+
+if TYPE_CHECKING:
+    from lcpool.report.page import Difference
+    from lcpool.report.tables import Ranking
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,10 @@ class Report:
         rule: "accuracy" or "loss", by which epochs were chosen.
         split: "shared" or "fresh".
         runs: the runs of that split.
-        cells: their cells, beside the paper's figures; ``best`` marks the highest of a group,
-            ``low`` and ``high`` are the ends of the 95 % interval of the mean.
+        cells: their cells, beside published figures if there are any; ``best`` marks the highest
+            of a group, ``low`` and ``high`` are the ends of the 95 % interval of the mean.
         ranked: the poolings that are ranked.
-        paper: those of the paper's ranking, on its datasets, trained as there and with
-            FEWEST_RUNS at least; empty where there are none.
-        claims: what became of the paper's claims, which are put to ``paper``.
+        reference: published figures that ours are compared with, if any.
         chosen: under "pools" and "datasets", the names that were chosen, if not all were.
     """
 
@@ -43,8 +41,7 @@ class Report:
     runs: pd.DataFrame
     cells: pd.DataFrame
     ranked: Comparison
-    paper: Comparison
-    claims: list[Claim]
+    reference: Reference | None = None
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -55,29 +52,26 @@ class Report:
         split: str | None = None,
         pools: Names = None,
         datasets: Names = None,
-    ) -> Report:
-        """Look at the runs of one split by one rule.
+        reference: Reference | None = None,
+    ) -> Self:
+        """Report on the runs of one split by one rule.
 
         Args:
             results: the runs of a sweep.
             rule: "accuracy" or "loss", by which the epoch was chosen.
             split: "shared" or "fresh"; by default fresh, if there are such runs.
-            pools: the poolings to look at, as if there were no others; all by default. See
-                :func:`lcpool.report.filters.choose`.
+            pools: the poolings to report on, as if there were no others; all by default. See
+                :func:`lcpool.report.cells.choose`.
             datasets: the datasets, likewise.
+            reference: published figures to compare with.
         """
         results, chosen = choose(results, pools, datasets)
         runs = select(results, rule, split)
-        cells = gather(runs)
-        aside = _aside(cells)
-        contenders = cells[~cells["pool"].isin(aside)]
+        cells = gather(runs, reference)
+        contenders = cells[~cells["pool"].isin(_aside(cells, reference))]
         highest = contenders.groupby(GROUP)["mean"].transform("max").reindex(cells.index)
         cells["best"] = cells["mean"] >= highest
         cells["low"], cells["high"] = _intervals(runs, cells)
-        theirs = as_paper(runs)
-        there = [pool for pool in POOLINGS if pool in set(theirs["pool"])]
-        paper = Comparison.of(theirs, [pool for pool in there if pool != VARIANT])
-        variant = Comparison.of(theirs, [pool for pool in there if pool in (OURS, VARIANT)])
         return cls(
             results=results,
             rule=rule,
@@ -85,35 +79,58 @@ class Report:
             runs=runs,
             cells=cells,
             ranked=Comparison.of(runs, list(dict.fromkeys(contenders["pool"]))),
-            paper=paper,
-            claims=claims(paper, variant),
+            reference=reference,
             chosen=chosen,
         )
 
     @property
     def aside(self) -> set[str]:
-        """The poolings that stand outside the ranking."""
-        return _aside(self.cells)
+        """The poolings that are not ranked, as variants of others."""
+        return _aside(self.cells, self.reference)
 
     @property
     def agreeing(self) -> tuple[int, int]:
-        """How many cells agree with the paper, of how many that can be judged."""
+        """How many cells agree with the reference, of how many that can be judged."""
         return agreeing(self.cells)
 
-    def write(self, folder: str | Path, audit: str | None = None) -> list[Path]:
-        """Write ``report.html`` and the tables as Markdown, LaTeX and CSV; their paths.
+    def findings(self) -> dict[str, list[str]]:
+        """What the figures say: sentences, by what they are about."""
+        from lcpool.report.findings import findings
 
-        Args:
-            folder: to write to.
-            audit: the address, from there, of an audit that the page links to.
-        """
-        from lcpool.report import tables
+        return findings(self)
+
+    def not_ranked(self) -> list[str]:
+        """A sentence for everything that is not ranked because cells are missing."""
+        from lcpool.report.findings import not_ranked
+
+        return not_ranked(self)
+
+    def rankings(self) -> list[Ranking]:
+        """Tables of average ranks."""
+        from lcpool.report.tables import rankings
+
+        return rankings(self.ranked)
+
+    def differences(self) -> list[Difference]:
+        """Tables of one pooling against the others, for the page."""
+        from lcpool.report.page import first_against_others
+
+        return first_against_others(self.ranked)
+
+    def page(self) -> str:
+        """The page as HTML."""
         from lcpool.report.page import page
+
+        return page(self)
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write ``report.html`` and the tables as Markdown, LaTeX and CSV; their paths."""
+        from lcpool.report import tables
 
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         texts = {
-            "report.html": page(self, audit),
+            "report.html": self.page(),
             "tables.md": tables.markdown(self),
             "tables.tex": tables.latex(self),
             "tables.csv": tables.csv(self),
@@ -124,20 +141,13 @@ class Report:
         return [folder / name for name in texts]
 
 
-def _aside(cells: pd.DataFrame) -> set[str]:
-    """LCPool* beside LCPool where there are figures of the paper's, which ranks it nowhere."""
-    as_there = cells["paper_mean"].notna().any() and OURS in set(cells["name"])
-    return set(cells["pool"][cells["name"] == VARIANT]) if as_there else set()
-
-
-def as_paper(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs that the paper's claims are about, of cells that have enough of them."""
-    known = {"dataset": paper_datasets(), "backbone": BACKBONES, "conv": CONVS, "name": POOLINGS}
-    its = runs["as_paper"]
-    for column, names in known.items():
-        its = its & runs[column].isin(list(names))
-    enough = runs.groupby(CELL)["accuracy"].transform("count") >= FEWEST_RUNS
-    return runs[its & enough]
+def _aside(cells: pd.DataFrame, reference: Reference | None) -> set[str]:
+    """Variants beside what they are variants of, where there are published figures."""
+    if reference is None or cells["reference_mean"].isna().all():
+        return set()
+    names = set(cells["name"])
+    variants = [variant for variant, of in reference.variants.items() if of in names]
+    return set(cells["pool"][cells["name"].isin(variants)])
 
 
 def _intervals(runs: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.Series, pd.Series]:

@@ -1,19 +1,22 @@
-"""The pictures of the page: spread, ranks, learning curves, costs."""
+"""The pictures of the page, as SVG: spread, ranks, learning curves, costs.
+
+Colours and type come from the page's style sheet, so that a picture follows its theme and prints.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from lcpool.report.cells import GROUP
-from lcpool.report.statistics import Array
-from lcpool.report.svg import WIDTH, Scale, bottom_axis, left_axis, picture, room, short, tag
+from lcpool.report.statistics import ALPHA, FEWEST_RUNS, Array, critical_difference
 from lcpool.report.words import count, duration, figure, memory
 
 if TYPE_CHECKING:
@@ -35,10 +38,12 @@ SHAPES = (
     ("▲", "M0-4.5l4.5 8h-9z"),
     ("◆", "M0-5l5 5l-5 5l-5-5z"),
 )
-
-
 # The colours of poolings and the shapes of backbones.
 Looks = tuple[dict[str, str], dict[tuple[str, str], tuple[str, str]]]
+AXIS = 180.0
+# Of a picture, in its own units; the page scales it.
+WIDTH = 300.0
+LABEL = 22  # characters of a name in a picture, at most
 
 
 @dataclass(frozen=True)
@@ -73,13 +78,13 @@ def shapes(report: Report) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def spread(report: Report) -> list[Panel]:
-    """Every run of every cell with mean ± std, and the paper's figure, a panel a group."""
-    colour, panels = colours(report), []
+    """Every run of every cell with mean ± std, and the published figure, a panel a group."""
+    panels = []
     for dataset, cells in report.cells.groupby("dataset", sort=False):
         runs = report.runs[report.runs["dataset"] == dataset]
         ends = [cells["mean"] - cells["std"], cells["mean"] + cells["std"]]
-        paper = cells["paper_mean"].astype(float)
-        shown = pd.concat([runs["accuracy"], paper, *ends]).dropna()
+        published = cells["reference_mean"].astype(float)
+        shown = pd.concat([runs["accuracy"], published, *ends]).dropna()
         if shown.empty:
             continue
         left = room(cells["pool"])
@@ -90,7 +95,7 @@ def spread(report: Report) -> list[Panel]:
                 for pool, part in _members(runs, names).groupby("pool")["accuracy"]
             }
             rows = [
-                _spread_row(cell, accuracies[cell["pool"]], x, 16.0 + 18 * i, colour)
+                _spread_row(report, cell, accuracies[cell["pool"]], x, 16.0 + 18 * i)
                 for i, cell in enumerate(group.to_dict("records"))
             ]
             bottom = 16.0 + 18 * len(rows) - 6
@@ -102,7 +107,7 @@ def spread(report: Report) -> list[Panel]:
 
 
 def _spread_row(
-    cell: dict[str, Any], accuracies: list[float], x: Scale, y: float, colour: dict[str, str]
+    report: Report, cell: dict[str, Any], accuracies: list[float], x: Scale, y: float
 ) -> Markup:
     pool, mean, std = cell["pool"], cell["mean"], cell["std"]
     above, below = y - 3, y + 4  # The runs under their mean, where no line hides them.
@@ -114,13 +119,19 @@ def _spread_row(
     if accuracies:
         marks.append(tag("circle", cx=x(mean), cy=above, r=3.4, class_="mean"))
     tip = f"{pool}: {figure(mean, std)} %, {cell['runs']} runs"
-    if pd.notna(cell["paper_mean"]):
-        at, paper = x(cell["paper_mean"]), figure(cell["paper_mean"], cell["paper_std"])
-        marks.append(tag("path", d=f"M{at:.1f} {above - 5:g}l4 5l-4 5l-4-5z", class_="paper"))
-        tip += f"; paper {paper} %"
+    if report.reference is not None and pd.notna(cell["reference_mean"]):
+        at = x(cell["reference_mean"])
+        marks.append(diamond(at, above))
+        published = figure(cell["reference_mean"], cell["reference_std"])
+        tip += f"; {report.reference.name} {published} %"
     # Something to point at between the marks.
     marks.append(tag("rect", x=0.0, y=y - 9, width=WIDTH, height=18.0, class_="touch"))
-    return tag("g", *marks, class_=colour[pool], data_pool=pool, data_tip=tip)
+    return tag("g", *marks, class_=colours(report)[pool], data_pool=pool, data_tip=tip)
+
+
+def diamond(x: float, y: float) -> Markup:
+    """The mark of a published figure."""
+    return tag("path", d=f"M{x:.1f} {y - 5:g}l4 5l-4 5l-4-5z", class_="paper")
 
 
 def learning(report: Report) -> list[Panel]:
@@ -215,3 +226,247 @@ def _members(runs: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
 
 def _backbones(cells: pd.DataFrame) -> list[tuple[str, str]]:
     return list(zip(cells["backbone"], cells["conv"], strict=True))
+
+
+def diagrams(report: Report) -> list[tuple[str, Markup]]:
+    """The ranking over the datasets, with what other runs would make of it, and each backbone's.
+
+    None for a single dataset, of which ranks are no sample.
+    """
+    c, colour = report.ranked, colours(report)
+    if c.empty or len(c.datasets) < 2:
+        return []
+    bands = None
+    if c.fewest_runs >= FEWEST_RUNS:
+        drawn = c.average_ranks(c.resampled())
+        bands = np.quantile(drawn, [ALPHA / 2, 1 - ALPHA / 2], axis=0).T
+    overall = c.average_ranks(c.means)
+    found = [("all, by dataset", diagram(c.pools, overall, c.critical_difference, colour, bands))]
+    if len(c.backbones) == 1:
+        return found
+    for (backbone, conv), average in zip(c.backbones, c.backbone_ranks(c.means), strict=True):
+        n = int(c.where(backbone=backbone, conv=conv).sum())
+        if n > 1:
+            cd = critical_difference(len(c.pools), n)
+            found.append((f"{backbone}, {conv}", diagram(c.pools, average, cd, colour)))
+    return found
+
+
+def diagram(
+    pools: tuple[str, ...],
+    average: Array,
+    cd: float | None,
+    colour: dict[str, str],
+    bands: Array | None = None,
+) -> Markup:
+    """Average ranks on an axis, 1 at the left; bars join poolings that cannot be told apart.
+
+    Args:
+        pools: their names.
+        average: their average ranks.
+        cd: the critical difference, if there is one.
+        colour: their classes.
+        bands: for each, between which ranks it would lie with other runs.
+    """
+    order = np.argsort(average, kind="stable")
+    side = room(pools) + 32  # for a name and its rank, to the left and to the right of the axis
+    width = AXIS + 2 * side
+    x = Scale(1, max(len(pools), 2), side + 6, width - side - 6)
+    bars = [] if cd is None else cliques(average[order], cd)
+    axis, first = 34.0, 48.0 + 7 * len(bars)
+    parts = [tag("line", x1=x(1), x2=x(x.high), y1=axis, y2=axis, class_="axis")]
+    for rank in range(1, int(x.high) + 1):
+        parts.append(tag("line", x1=x(rank), x2=x(rank), y1=axis - 4, y2=axis, class_="axis"))
+        parts.append(tag("text", str(rank), x=x(rank), y=axis - 7, class_="tick middle"))
+    if cd is not None:
+        end = min(x(1 + cd), width)
+        parts.append(tag("line", x1=x(1), x2=end, y1=14.0, y2=14.0, class_="cd"))
+        parts.append(tag("text", f"CD {cd:.2f}", x=x(1), y=9.0))
+    for i, (low, high) in enumerate(bars):
+        y = axis + 7 + 7 * i
+        parts.append(tag("line", x1=x(low) - 2, x2=x(high) + 2, y1=y, y2=y, class_="clique"))
+    left = (len(order) + 1) // 2
+    for place, index in enumerate(order):
+        on_left = place < left
+        # Half a row lower at the right, so that bands do not lie on each other.
+        row = place if on_left else len(order) - 0.5 - place
+        band = None if bands is None else bands[index]
+        pool, rank = pools[index], average[index]
+        end = side if on_left else width - side
+        marks = _leader(pool, rank, x, (axis, first + 17 * row), end, band)
+        parts.append(tag("g", *marks, class_=colour[pool], data_tip=_tip(pool, rank, band)))
+    listed = ", ".join(f"{pools[i]} {average[i]:.2f}" for i in order)
+    return picture(width, first + 17 * left + 4, f"Average ranks: {listed}", *parts)
+
+
+def _leader(
+    pool: str, rank: float, x: Scale, ys: tuple[float, float], end: float, band: Array | None
+) -> list[Markup]:
+    """A line from a rank on the axis down to the pooling's name beside it."""
+    axis, y = ys
+    path = f"M{x(rank):.1f} {axis:g}V{y:.1f}H{end:g}"
+    text, left = f"{short(pool)} {rank:.2f}", end < x.start
+    where: dict[str, object] = {"x": end - 4, "class_": "end"} if left else {"x": end + 4}
+    marks = [tag("path", d=path, class_="leader"), tag("text", text, y=y + 4, **where)]
+    if band is not None:
+        marks.append(tag("line", x1=x(band[0]), x2=x(band[1]), y1=y, y2=y, class_="band"))
+    return marks
+
+
+def _tip(pool: str, rank: float, band: Array | None) -> str:
+    text = f"{pool}: average rank {rank:.2f}"
+    return text if band is None else f"{text}; with other runs {band[0]:.2f} to {band[1]:.2f}"
+
+
+def cliques(ranks: Array, cd: float) -> list[tuple[float, float]]:
+    """The longest stretches of sorted ranks, two at least, within the critical difference.
+
+    >>> cliques(np.array([1.0, 2.0, 2.5, 6.0]), cd=1.2)
+    [(1.0, 2.0), (2.0, 2.5)]
+    """
+    found: list[tuple[float, float]] = []
+    for i, low in enumerate(ranks):
+        within = ranks[i:][ranks[i:] <= low + cd]
+        if len(within) > 1 and (not found or within[-1] > found[-1][1]):
+            found.append((float(low), float(within[-1])))
+    return found
+
+
+def tag(name: str, *children: str, **attributes: object) -> Markup:
+    """An element; text and attributes are escaped, ``data_pool`` is written ``data-pool``.
+
+    >>> tag("text", "a < b", x=1.50, class_="tick")
+    Markup('<text x="1.5" class="tick">a &lt; b</text>')
+    """
+    written = Markup("").join(
+        Markup(' {}="{}"').format(key.strip("_").replace("_", "-"), _value(value))
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Markup("<{0}{1}>{2}</{0}>").format(
+        Markup(name), written, Markup("").join(escape(child) for child in children)
+    )
+
+
+def _value(value: object) -> object:
+    return f"{round(value, 1):g}" if isinstance(value, float) else value
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From values to places along an axis.
+
+    Attributes:
+        low: the value at ``start``.
+        high: the value at ``end``.
+        start: where the axis begins.
+        end: where it ends.
+        log: whether equal ratios have equal lengths.
+        whole: whether there is nothing between whole numbers.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+    whole: bool = False
+
+    @classmethod
+    def over(cls, values: Sequence[float], start: float, end: float, log: bool = False) -> Scale:
+        """A scale that shows all values, with a little room around them."""
+        low, high = min(values), max(values)
+        if log:
+            return cls(low / 1.3, high * 1.3, start, end, log)
+        room = 0.06 * (high - low) or 1.0
+        return cls(low - room, high + room, start, end)
+
+    def __call__(self, value: float) -> float:
+        """The place of a value."""
+        if self.log:
+            part = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            part = (value - self.low) / (self.high - self.low)
+        return self.start + part * (self.end - self.start)
+
+    def ticks(self, most: int = 5) -> list[float]:
+        """Round values within, at most about so many.
+
+        >>> Scale(0, 100, 0, 1).ticks()
+        [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
+        >>> Scale(0.5, 20, 0, 1, log=True).ticks()
+        [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+        >>> Scale(0, 2, 0, 1, whole=True).ticks()
+        [0.0, 1.0, 2.0]
+        """
+        if self.log:
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            for rounds in ((1, 2, 5), (1,)):
+                ticks = [m * 10.0**p for p in powers for m in rounds]
+                inside = [tick for tick in ticks if self.low <= tick <= self.high]
+                if 1 < len(inside) <= most + 1:
+                    return inside
+            if len(inside) > 1:
+                return inside[:: math.ceil(len(inside) / most)]
+        step = 10.0 ** math.floor(math.log10((self.high - self.low) / most))
+        step *= next(m for m in (1, 2, 5, 10) if (self.high - self.low) / (step * m) <= most)
+        step = max(step, 1.0) if self.whole else step
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [step * i for i in range(first, last + 1)]
+
+
+def picture(
+    width: float, height: float, label: str, *children: str, **attributes: object
+) -> Markup:
+    """An image that scales with the page; ``label`` is read out in its place."""
+    return tag(
+        "svg", *children, viewBox=f"0 0 {width:g} {height:g}", role="img", aria_label=label,
+        **attributes,
+    )  # fmt: skip
+
+
+def alone(width: float, height: float, label: str, *children: str, style: str) -> str:
+    """The same as a file of its own, with the style sheet that a page would lend it."""
+    look = (
+        f"width: {2 * width:.0f}px; background: var(--ground); font-family: system-ui, sans-serif"
+    )
+    sheet = tag("style", Markup(style))
+    named = {"xmlns": "http://www.w3.org/2000/svg", "style": look}
+    return f"{picture(width, height, label, sheet, *children, **named)}\n"
+
+
+def bottom_axis(x: Scale, top: float, bottom: float, title: str) -> Markup:
+    """Grid lines, numbers below them, and what they are."""
+    parts = [
+        tag("line", x1=x(t), x2=x(t), y1=top, y2=bottom, class_="grid") for t in x.ticks()
+    ] + [
+        tag("text", f"{t:g}", x=x(t), y=bottom + 12.0, class_="tick middle") for t in x.ticks()
+    ]  # fmt: skip
+    middle = (x.start + x.end) / 2
+    return Markup("").join([*parts, tag("text", title, x=middle, y=bottom + 25.0, class_="middle")])
+
+
+def left_axis(y: Scale, left: float, right: float, title: str) -> Markup:
+    """Grid lines, numbers beside them, and what they are."""
+    parts = [tag("line", x1=left, x2=right, y1=y(t), y2=y(t), class_="grid") for t in y.ticks()] + [
+        tag("text", f"{t:g}", x=left - 4, y=y(t) + 3.5, class_="tick end") for t in y.ticks()
+    ]
+    return Markup("").join([*parts, tag("text", title, x=0.0, y=10.0)])
+
+
+def short(name: str, length: int = LABEL) -> str:
+    """A name that fits a label; if it is longer its middle is left out, for its ends tell more.
+
+    >>> short("lcpool"), short("topkpool (ratio=0.25)", 16)
+    ('lcpool', 'topkpo…tio=0.25)')
+    """
+    if len(name) <= length:
+        return name
+    end = (length - 1) * 3 // 5
+    return f"{name[: length - 1 - end]}…{name[-end:]}"
+
+
+def room(names: Iterable[str]) -> float:
+    """How wide the longest of their labels is."""
+    return 6.0 * max(len(short(name)) for name in names) + 8

@@ -1,0 +1,37 @@
+"""``python -m paper report`` and ``python -m paper audit``, from the root of the repository."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lcpool.sweep.results import Results
+from paper.audit import Audit
+from paper.reproduction import Reproduction
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the reports of the paper's runs, or the audit."""
+    parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    report = commands.add_parser("report", help="both splits beside the paper's figures")
+    report.add_argument("runs", nargs="+", type=Path, help="CSV files of 'lcpool bench export'")
+    report.add_argument("--out", type=Path, required=True, help="folder to write to")
+    report.add_argument("--audit", help="address of the audit, as seen from a page")
+    audit = commands.add_parser("audit", help="the paper's claims one by one")
+    audit.add_argument("results", type=Path, help="folder with paper/runs-fresh.csv and the rest")
+    audit.add_argument("--out", type=Path, required=True, help="the document; its picture beside")
+    chosen = parser.parse_args(arguments)
+    if chosen.command == "report":
+        both = Reproduction.of(Results.read(*chosen.runs), audit=chosen.audit)
+        written = both.write(chosen.out)
+        for look in both.looks:
+            print(look)
+    else:
+        written = Audit.read(chosen.results).write(chosen.out)
+    for path in written:
+        print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()

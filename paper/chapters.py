@@ -1,0 +1,240 @@
+"""The chapters of the audit: the answer first, then the paper, then what helps to choose.
+
+Every figure is computed. Where a file is missing, its chapter says which command makes it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from lcpool.data.table import paper_datasets
+from lcpool.models import POOLINGS
+from lcpool.report.cells import CELL, GROUP
+from lcpool.report.comparison import Comparison, pairs_over_splits
+from lcpool.report.statistics import ALPHA, smallest_signed_rank
+from lcpool.report.tables import Markdown
+from lcpool.report.words import count, figure
+from paper import advice, choosing
+from paper.claims import Claim
+from paper.oddities import oddities, ranking
+from paper.published import OURS, VARIANT
+from paper.report import PaperReport, as_paper
+from paper.shown import EARLIER
+from paper.theory import theory
+
+if TYPE_CHECKING:
+    from paper.audit import Audit
+
+STYLE = Markdown()
+
+# What may be missing from a folder of results, and the commands that make it.
+COSTS, STRUCTURE, ABLATION = "costs.csv", "structure.csv", "ablation/runs.csv"
+READINGS, EARLIER_RUNS = "readings/runs.csv", "earlier/runs.csv"
+COMMANDS = {
+    COSTS: "python benchmarks/training.py --device cuda --workers \\\n"
+    f"    --datasets {shlex.join(paper_datasets())} \\\n"
+    f"    --pools {shlex.join(POOLINGS)} \\\n"
+    f"    --out paper/results/{COSTS}",
+    STRUCTURE: f"python benchmarks/structure.py --out paper/results/{STRUCTURE}",
+    ABLATION: "lcpool bench --file paper/results/ablation/grid.toml --store ablation.sqlite\n"
+    f"lcpool bench export ablation.sqlite paper/results/{ABLATION}",
+}
+
+
+def answer(audit: Audit, image: str | None) -> list[str]:
+    """Which pooling to take, and the picture."""
+    said = (f"**{word}.** {' '.join(parts)}" for word, parts in advice.points(audit).items())
+    drawn = [f"![The poolings at a glance]({image})", advice.caption(audit)] if image else []
+    return [
+        "# The paper's claims, and which pooling to take",
+        "Made by `make audit` from [the runs](../paper/results/paper/README.md) and the other "
+        "files of `paper/results`. Tests and criteria are those of [the report](report.md).",
+        "## Which pooling to take",
+        _list(said),
+        *advice.other_looks(audit),
+        *drawn,
+    ]
+
+
+def claims(audit: Audit) -> list[str]:
+    """A row for each claim: the verdict that counts, its numbers, and the verdicts elsewhere."""
+    (split, rule), *_others = audit.reports
+    rows = [
+        [_prose(claim.says), _prose(claim.paper) or "–", STYLE.bold(claim.verdict),
+         _prose(claim.because), _elsewhere(audit, claim) or "–"]
+        for claim in audit.report.claims
+    ]  # fmt: skip
+    header = ["claim", "the paper's own figures", "verdict", "our figures", "otherwise"]
+    return [
+        "## The claims",
+        f"The verdict is that of {split} splits, with epochs chosen by validation {rule}; in the "
+        "last column stand the verdicts of the other looks. The paper's own figures are looked "
+        f"at in the same {count(len(audit.report.paper.groups), 'group')}, a group being a "
+        "backbone with a convolution on a dataset. "
+        "[What supports and what refutes a claim](report.md#the-claims). That something holds of "
+        "all groups at once is rarely true of a resample, for noise breaks it somewhere; so only "
+        "an exception that is sure and has a name refutes it.",
+        STYLE.grid(header, rows),
+        *_variant(audit),
+        _convergence(audit.report),
+        _agreement(audit),
+    ]
+
+
+def _elsewhere(audit: Audit, claim: Claim) -> str:
+    """The verdicts on a claim by the other splits and rules."""
+    _, *others = audit.reports.items()
+    return "<br>".join(
+        f"{split}, by {rule}: {other.verdict}"
+        for (split, rule), report in others
+        for other in report.claims
+        if other.says == claim.says
+    )
+
+
+def _variant(audit: Audit) -> list[str]:
+    """LCPool against LCPool*, cell by cell."""
+    both = Comparison.of(as_paper(audit.report.runs), [OURS, VARIANT])
+    if both.empty:
+        return []
+    pairs = pairs_over_splits(both, OURS, picked=False, by=GROUP)
+    return [_prose(f"LCPool against LCPool* in single cells: {choosing.how_often(pairs)}")]
+
+
+def _convergence(report: PaperReport) -> str:
+    """The paper says that every model converges, and that none stops at the first epoch."""
+    runs = as_paper(report.runs)
+    at_first, limit = int((runs["epoch"] == 1).sum()), int(runs["epochs"].max())
+    where = runs["pool"][runs["epoch"] == 1].value_counts()
+    text = (
+        "The paper also says that every model converges and none stops at the first epoch. Of "
+        f"{len(runs)} runs the chosen epoch is the first in {at_first}"
+    )
+    if at_first:
+        text += f" ({', '.join(f'{pool} {n}' for pool, n in where.items())})"
+    return _prose(f"{text}; the longest run ended after {limit} epochs.")
+
+
+def _agreement(audit: Audit) -> str:
+    texts = []
+    for (split, rule), report in audit.reports.items():
+        agree, judged = report.agreeing
+        texts.append(f"{agree} of {judged} ({split}, epoch by validation {rule})")
+    where = "[Which do not, and where the runs come from](../paper/results/paper/agreement.md)"
+    if any(look == EARLIER for look, _ in audit.reports):
+        where += f" ([those of the {EARLIER} training](../paper/results/earlier/README.md))"
+    said = f"Cells that agree with the paper's: {', '.join(texts)}. {where}."
+    cells = audit.report.cells
+    for cell in cells[cells["default"] & cells["reference_mean"].isna()].to_dict("records"):
+        names = " ".join(cell[name] for name in CELL)
+        said += (
+            f" The paper does not report {names}; here it is {figure(cell['mean'], cell['std'])} %."
+        )
+    return _prose(said)
+
+
+def paper() -> list[str]:
+    """What the paper proves, and what its own figures say."""
+    return [
+        "## The propositions",
+        "What the paper states of graphs, and the tests that show it, most of them against the "
+        "literal dense formula.",
+        theory(),
+        "## The paper's ranking",
+        "As printed / as its own accuracies give it, equals sharing the mean of their ranks; bold "
+        "where the two differ. [Beside ours](../paper/results/paper/fresh/tables.md).",
+        ranking(),
+        "## Oddities",
+        _list(oddities()),
+    ]
+
+
+def accuracy(audit: Audit) -> list[str]:
+    """Accuracy beside costs."""
+    runs = as_paper(audit.report.runs).merge(audit.everyone.groups, on=GROUP)
+    epochs = runs.groupby("pool")["epochs"].mean()
+    parts = [
+        "## Accuracy and cost",
+        _prose(
+            "Mean over the datasets, each its mean over the backbones, with Student's interval of "
+            f"the difference from {choosing.BASE} over datasets, not corrected for the number of "
+            "poolings. LCPool* is ranked like the others here. Epochs until a run stopped."
+        ),
+        choosing.accuracy_and_costs(audit.everyone, epochs, audit.costs),
+    ]
+    if audit.costs is None:
+        return [*parts, *_missing("Seconds and memory", COSTS)]
+    return [
+        *parts,
+        f"Seconds and memory are geometric means of what an epoch takes beside {choosing.BASE}, "
+        "small below them the least and the most of a dataset. An epoch of ten runs trained as "
+        f"one, each pooling alone on one {', '.join(sorted(set(audit.costs['device'])))} "
+        "(hierarchical backbone, GCN):",
+        choosing.costs_by_dataset(audit.costs),
+        _shell(COSTS),
+    ]
+
+
+def wins(audit: Audit) -> list[str]:
+    """LCPool against the others, group by group, and who can be the best on each dataset."""
+    c = audit.report.paper
+    table, often = choosing.where_ours_wins(c)
+    least = smallest_signed_rank(len(c.datasets), len(c.pools) - 1)
+    return [
+        "## Where LCPool wins, and where not",
+        "LCPool − pooling in points; bold where the corrected resampled t-test over the splits, "
+        f"corrected by Holm for all of them, has p < {ALPHA:g}. {often} Over datasets: p of "
+        f"Wilcoxon's test, corrected by Holm, which cannot be below {least:.3f} here.",
+        table,
+        *([] if audit.readings is None else [f"{audit.readings.fails()}."]),
+        "On each dataset, by the mean over the backbones, corrected for all pairs of poolings:",
+        choosing.contenders(c),
+    ]
+
+
+def connectivity(audit: Audit) -> list[str]:
+    """Graphs before and after pooling."""
+    heading = "## Do pooled graphs stay connected?"
+    if audit.structure is None:
+        return [heading, *_missing("Connectivity", STRUCTURE)]
+    networks, epochs = (int(audit.structure[name].max()) for name in ("networks", "epochs"))
+    return [
+        heading,
+        f"Of the graphs that are connected, how many are after pooling by a network (hierarchical "
+        f"backbone, GCN) that was trained for {epochs} epochs, mean of {networks}. Small below it, "
+        "the least and the most of one network; and means over graphs of connected parts, density "
+        "(edges over pairs of nodes, of graphs with two nodes or more) and diameter (of the part "
+        "where it is longest). In the first row the graphs as they are: how many are connected. "
+        f"{advice.COMPLETE}",
+        choosing.connectivity(audit.structure),
+        _shell(STRUCTURE),
+    ]
+
+
+def ablation(audit: Audit) -> list[str]:
+    """Other readings of the paper."""
+    heading, found = "## Other readings of the paper", audit.ablation
+    if found is None:
+        return [heading, *_missing("Ablations", ABLATION)]
+    return [heading, *found.said(), _shell(ABLATION)]
+
+
+def _missing(what: str, name: str) -> list[str]:
+    return [f"{what}: `paper/results/{name}` is not there. It comes from", _shell(name)]
+
+
+def _shell(name: str) -> str:
+    """The command that makes a file."""
+    return f"```sh\n{COMMANDS[name]}\n```"
+
+
+def _list(texts: Iterable[str]) -> str:
+    return "\n".join(f"- {_prose(text)}" for text in texts)
+
+
+def _prose(text: str) -> str:
+    """Sentences with names in them, of which LCPool* would be markup."""
+    return re.sub(r"(?<=[lL])\*|\|", r"\\\g<0>", text)

@@ -1,0 +1,135 @@
+"""The paper's claims one by one: supported, refuted or undecided by these runs.
+
+The criteria were fixed before the paper's runs were made, but for the one that
+:mod:`paper.statements` names. A claim about the cells at hand (who is
+best in most of them) is put to the bootstrap in :mod:`paper.statements`. A claim about
+poolings in general is put to a test with the dataset as the block:
+
+- more competitive in general: LCPool against the mean of the others by Wilcoxon's signed ranks,
+  one test whatever their number; its sign decides where p < α;
+- proposition 7: refuted if LCPool* is better with p < α, supported if the interval of its lead ends
+  below ``MARGIN``.
+
+Noise decides nothing: a claim is supported on evidence for it, refuted on evidence against it, and
+undecided otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lcpool.report.comparison import Comparison
+from lcpool.report.statistics import ALPHA, Array, Difference, over_datasets
+from lcpool.report.words import count, p_value, signed
+from paper.published import OURS, VARIANT, published_beside
+from paper.statements import REFUTED, SUPPORTED, UNDECIDED, about_cells
+
+# By how many points LCPool* may be better and still not be said to outperform LCPool.
+MARGIN = 1.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper and what became of it.
+
+    Attributes:
+        says: the claim.
+        verdict: "supported", "refuted" or "undecided".
+        because: the numbers behind the verdict.
+        paper: what the same look at the paper's own figures gives, where it reports these cells.
+    """
+
+    says: str
+    verdict: str
+    because: str
+    paper: str = ""
+
+
+def claims(ranked: Comparison, variant: Comparison) -> list[Claim]:
+    """All claims that the runs say something about.
+
+    Args:
+        ranked: the poolings of the paper's ranking, trained as there.
+        variant: LCPool and LCPool*, likewise.
+    """
+    found: list[Claim] = []
+    if OURS in ranked.pools and not ranked.empty:
+        found.append(_competitive(ranked))
+        found += [Claim(*parts) for parts in about_cells(ranked)]
+    if not variant.empty:
+        found.append(_proposition_7(variant))
+    return found
+
+
+def _competitive(c: Comparison) -> Claim:
+    """LCPool against the mean of the others: one test, whatever their number."""
+    at = c.pools.index(OURS)
+
+    def lead(means: Array) -> Array:
+        return np.asarray(means[:, at] - np.nanmean(np.delete(means, at, axis=1), axis=1))
+
+    def verdict(tested: Difference) -> str:
+        if tested.p >= ALPHA:
+            return UNDECIDED
+        return SUPPORTED if tested.mean > 0 else REFUTED
+
+    says = "LCPool is more competitive and expressive in general."
+    claim = _tested(says, f"LCPool − mean of the {len(c.pools) - 1} others", c, lead, verdict)
+    mean = c.blocks(c.means).mean(axis=0)
+    higher = int((mean > mean[at]).sum())
+    return replace(claim, because=f"{claim.because} Higher than LCPool: {higher} of them.")
+
+
+def _proposition_7(c: Comparison) -> Claim:
+    """LCPool* − LCPool: refuted if above zero, supported if certainly below the margin."""
+
+    def lead(means: Array) -> Array:
+        return means[:, c.pools.index(VARIANT)] - means[:, c.pools.index(OURS)]
+
+    def verdict(tested: Difference) -> str:
+        if tested.mean > 0 and tested.p < ALPHA:
+            return REFUTED
+        return SUPPORTED if tested.high < MARGIN else UNDECIDED
+
+    says = "LCPool* does not outperform LCPool: v can be left out (proposition 7)."
+    claim = _tested(says, "LCPool* − LCPool", c, lead, verdict)
+    rule = f"Supported where the interval ends below {MARGIN:g} point."
+    return replace(claim, because=f"{claim.because} {rule}")
+
+
+def _tested(
+    says: str,
+    what: str,
+    c: Comparison,
+    lead: Callable[[Array], Array],
+    verdict: Callable[[Difference], str],
+) -> Claim:
+    """By a test over the datasets, of these runs and of the paper's figures.
+
+    A lead is taken group by group and then averaged, so that a cell which the paper does not report
+    changes nobody's average.
+    """
+
+    def by_dataset(means: Array) -> Array:
+        return c.blocks(lead(means)[:, None])[:, 0]
+
+    ours, paper = by_dataset(c.means), published_beside(c)
+    of_paper = "" if paper is None else _in_numbers(what, by_dataset(paper))
+    tested = over_datasets(ours)
+    because = _in_numbers(what, ours)
+    return Claim(says, UNDECIDED if tested is None else verdict(tested), because, of_paper)
+
+
+def _in_numbers(what: str, differences: Array) -> str:
+    tested, text = over_datasets(differences), f"{what}: {signed(differences.mean())} points"
+    if tested is None:
+        return f"{text}. One dataset says nothing about others."
+    if np.isfinite(tested.low):
+        text += (
+            f", 95 % interval over {count(tested.n, 'dataset')} {signed(tested.low)} to "
+            f"{signed(tested.high)}"
+        )
+    return f"{text}, Wilcoxon's p {p_value(tested.p)}."

@@ -1,0 +1,78 @@
+"""Cells of the paper's in which a pooling does not learn, with another setting in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from lcpool.report.cells import CELL, GROUP, select
+from lcpool.report.comparison import Comparison
+from lcpool.report.words import listed, signed
+from lcpool.sweep.results import Results
+from paper.choosing import BASE, leads
+from paper.report import PaperReport, as_paper
+
+WHY = "../paper/results/paper/README.md#the-cells-that-do-not-agree"
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What other settings in some cells of a pooling change.
+
+    Attributes:
+        pool: the pooling.
+        groups: where it has another setting.
+        usual: the paper's poolings as they are read here.
+        instead: by setting, the same with its runs in these cells.
+    """
+
+    pool: str
+    groups: list[str]
+    usual: Comparison
+    instead: dict[str, Comparison]
+
+    @classmethod
+    def of(cls, report: PaperReport, others: Results) -> Readings:
+        """Put the runs of ``others`` into their cells, one setting at a time."""
+        chosen, theirs = select(others, report.rule, report.split), as_paper(report.runs)
+        if chosen["name"].nunique() != 1:
+            names = listed(sorted(set(chosen["name"])))
+            raise ValueError(f"the runs must be of one pooling, not of {names}.")
+        pool, pools = str(chosen["name"].iloc[0]), report.paper.pools
+        instead = {}
+        for option, runs in chosen.groupby("settings", sort=False):
+            runs = runs.assign(pool=pool)
+            swapped = set(runs[CELL].itertuples(index=False, name=None))
+            kept = theirs[[cell not in swapped for cell in theirs[CELL].itertuples(index=False)]]
+            instead[str(option)] = Comparison.of(pd.concat([kept, runs]), pools)
+        groups = [" ".join(group) for group in chosen[GROUP].drop_duplicates().to_numpy()]
+        return cls(pool, groups, report.paper, instead)
+
+    def fails(self) -> str:
+        """Where the pooling does not learn."""
+        return (
+            f"{self.pool} fails in runs of {listed(self.groups)} as the paper is read here "
+            f"([why]({WHY}))"
+        )
+
+    def said(self) -> str:
+        """What the settings make of the pooling."""
+        lead, rank = _standing(self.usual, self.pool)
+        texts = []
+        for option, c in self.instead.items():
+            other_lead, other_rank = _standing(c, self.pool)
+            texts.append(f"with `{option}` there {other_lead} and {other_rank}")
+        return (
+            f"{self.fails()}: it is {lead} points from {BASE} over the datasets, its average rank "
+            f"{rank}; {listed(texts)}."
+        )
+
+
+def _standing(c: Comparison, pool: str) -> tuple[str, str]:
+    """Points above the base, and average rank; dashes where the pooling is not ranked."""
+    if pool not in c.pools:
+        return "–", "–"
+    rank = c.average_ranks(c.means)[c.pools.index(pool)]
+    lead = leads(c)
+    return signed(lead[pool][1].mean) if pool in lead else "–", f"{rank:.2f}"

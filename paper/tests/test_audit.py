@@ -1,0 +1,348 @@
+import ast
+import re
+import shutil
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from paper_runs import make_results
+
+from lcpool.models import POOLINGS, Architecture
+from lcpool.report.statistics import ALPHA, holm, over_splits
+from lcpool.report.words import signed
+from lcpool.sweep.grid import read_grids
+from lcpool.sweep.results import Results
+from paper import chapters, choosing, theory
+from paper.__main__ import main
+from paper.ablation import Ablation
+from paper.audit import Audit
+from paper.oddities import oddities
+
+ROOT = Path(__file__).parents[2]
+DATASETS = ("PROTEINS", "ENZYMES", "NCI1")
+HEADINGS = [
+    "Which pooling to take", "The claims", "The propositions", "The paper's ranking", "Oddities",
+    "Accuracy and cost", "Where LCPool wins, and where not", "Do pooled graphs stay connected?",
+    "Other readings of the paper",
+]  # fmt: skip
+
+
+def costs() -> pd.DataFrame:
+    rows = [(d, p, 0.1 * (1 + i), 100.0 * 2**i) for d in DATASETS for i, p in enumerate(POOLINGS)]
+    made = pd.DataFrame(rows, columns=["dataset", "pool", "seconds_per_epoch", "peak_mib"])
+    return made.assign(device="a GPU")
+
+
+def structure() -> pd.DataFrame:
+    after = {"topkpool": (20.0, 5.0), "lcpool": (90.0, 1.5)}
+    rows = [
+        {"dataset": d, "pool": pool, "networks": 3, "epochs": 20, "graphs": 100,
+         "connected_before": 80.0, "stay_connected": stay, "least": stay - 10, "most": stay,
+         "nodes": 20, "parts": parts, "density": 0.25, "degree": 3,
+         "diameter": 6}
+        for d in DATASETS
+        for pool, (stay, parts) in {"none": (100.0, 1.0), **after}.items()
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def alone(**options) -> Results:
+    """LCPool in one network, with some options."""
+    network = {"backbones": ("plain",), "convs": ("gcn",), "pools": ("lcpool",)}
+    return make_results(datasets=DATASETS, **network, runs=10, architecture=Architecture(**options))
+
+
+def ablation(shift: float, default: Results) -> Results:
+    """Three settings; one of them about ``shift`` points from the default in every run."""
+    random, parts = np.random.default_rng(1), []
+    for options in ({"rescale": True}, {"ratio": 0.25}, {"hops": 1}):
+        made = alone(**options).runs
+        off = random.normal(shift if "rescale" in options else 0.0, 0.5, len(made))
+        made["test_accuracy"] = default.runs["test_accuracy"].to_numpy() + off
+        parts.append(made)
+    return Results(pd.concat(parts, ignore_index=True))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything that an audit reads."""
+    folder = tmp_path_factory.mktemp("results")
+    for split in ("fresh", "shared"):
+        made = make_results(datasets=DATASETS, convs=("gcn",), runs=10, split=split)
+        made.write(folder / "paper" / f"runs-{split}.csv")
+        if split == "fresh":
+            made.write(folder / "earlier" / "runs.csv")
+            default = made.where(backbone="plain", pool="lcpool")
+            ablation(4.0, default).write(folder / "ablation" / "runs.csv")
+    costs().to_csv(folder / "costs.csv", index=False)
+    structure().to_csv(folder / "structure.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def audit(folder: Path) -> Audit:
+    return Audit.read(folder)
+
+
+@pytest.fixture(scope="module")
+def text(audit: Audit) -> str:
+    return audit.markdown("picture.svg")
+
+
+def chapter(text: str, heading: str) -> str:
+    return text.split(f"## {heading}\n\n")[1].split("\n\n## ")[0]
+
+
+def table(text: str, nth: int = 0) -> list[list[str]]:
+    """The cells of a table, without its head."""
+    found = [part for part in text.split("\n\n") if part.startswith("|")][nth]
+    return [[cell.strip() for cell in line.split(" | ")] for line in _inside(found)]
+
+
+def _inside(table: str) -> list[str]:
+    return [line.removeprefix("| ").removesuffix(" |") for line in table.split("\n")[2:]]
+
+
+def test_the_answer_comes_first(text: str):
+    assert re.findall(r"^## (.*)$", text, re.M) == HEADINGS
+    first = chapter(text, HEADINGS[0])
+    for word in ("In short", "Accuracy", "On single datasets", "Cost", "Connectivity"):
+        assert f"- **{word}.** " in first
+    assert "Only 48 of the paper's 192 cells have runs." in first
+    looks = [row[0] for row in table(first)]
+    assert looks[::2] == [f"{look}, by accuracy" for look in ("fresh", "shared", "earlier")]
+    assert "“Earlier” is a training before this one" in first
+    assert "![The poolings at a glance](picture.svg)" in first
+
+
+def test_claims_are_those_of_the_report(audit: Audit, text: str):
+    rows = table(chapter(text, "The claims"))
+    assert [row[2] for row in rows] == [f"**{claim.verdict}**" for claim in audit.report.claims]
+    for row, claim in zip(rows, audit.report.claims, strict=True):
+        assert row[3].replace("\\", "") == claim.because
+        verdicts = [r.claims[audit.report.claims.index(claim)].verdict
+                    for r in list(audit.reports.values())[1:]]  # fmt: skip
+        assert re.findall(r": (\w+)", row[4]) == verdicts
+        assert len(verdicts) == 5
+    assert "LCPool against LCPool\\* in single cells: Of 6 comparisons" in text
+
+
+def test_every_named_test_exists():
+    for shown in theory.STATEMENTS:
+        for name in shown.tests:
+            path, function = name.split("::")
+            body = ast.parse((ROOT / path).read_text("utf-8")).body
+            assert function in {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    numbered = {shown.name.split()[-1] for shown in theory.STATEMENTS if " " in shown.name}
+    assert numbered == {"1", "2", "3", "4", "5", "6", "7", "8"}
+
+
+def test_oddities_are_those_that_are_known():
+    said = " ".join(oddities())
+    for known in (
+        "12 to 14 of the 28 printed ranks",
+        "nopool 2.33 for hierarchical graphconv, lcpool 3.50; sagpool and lcpool 3.17 for plain",
+        "nopool, sagpool, asapool, diffpool and lcpool have 4 each",
+        "1 cell is not reported: ENZYMES hierarchical gcn asapool.",
+        "85.69 (COX2 hierarchical gcn lcpool, no multiple of 1/470)",
+        "2 means of 191",
+        "PROTEINS 2.0 against 4.2",
+    ):
+        assert known in said
+
+
+def test_ranks_as_printed_and_as_recomputed(text: str):
+    rows = table(chapter(text, "The paper's ranking"))
+    assert rows[1][0] == "hierarchical, graphconv"
+    assert rows[1][1] == "2.33 / 2.33"
+    assert rows[1][-1] == "**3.50 / 3.33**"
+    assert sum(cell.startswith("**") for row in rows for cell in row) == 14
+
+
+def test_costs_are_multiples_of_no_pooling(text: str):
+    written = chapter(text, "Accuracy and cost")
+    rows = {row[0]: row[-2:] for row in table(written)}
+    assert rows["nopool"] == ["1.0<br><sub>1.0 to 1.0</sub>"] * 2
+    assert rows["asapool"] == ["4.0<br><sub>4.0 to 4.0</sub>", "8.0<br><sub>8.0 to 8.0</sub>"]
+    assert table(written, 1)[3][1] == "0.4 s<br><sub>800 MiB</sub>"
+    assert rows.keys() == {pool.replace("*", "\\*") for pool in POOLINGS}
+
+
+def test_a_pooling_without_a_cost_on_some_dataset_has_no_multiple():
+    some = costs()
+    some = some[~((some["pool"] == "lcpool") & (some["dataset"] == "NCI1"))]
+    assert "lcpool" not in choosing.relative(some, "seconds_per_epoch")
+    assert choosing.relative(some, "seconds_per_epoch")["topkpool"].mean == pytest.approx(2.0)
+    assert choosing.relative(some[some["pool"] != "nopool"], "seconds_per_epoch") == {}
+
+
+def test_where_lcpool_wins(audit: Audit, text: str):
+    rows = table(chapter(text, "Where LCPool wins, and where not"))
+    *groups, significant, _ = rows
+    assert len(groups) == 6
+    bold = [cell for row in groups for cell in row if cell.startswith("**")]
+    better, worse = (sum(cell.startswith(f"**{sign}") for cell in bold) for sign in "+−")
+    counts = [list(map(int, re.findall(r"\d+", cell))) for cell in significant[2:]]
+    assert [better, worse] == np.sum(counts, axis=0).tolist()
+    assert f"significantly better in {better} and significantly worse in {worse}." in text
+    assert better > 0
+
+
+def test_who_can_be_the_best_on_a_dataset(tmp_path: Path):
+    made = make_results(datasets=DATASETS, convs=("gcn",), runs=10, pools=("nopool", "lcpool"))
+    for dataset, pool in (("NCI1", "nopool"), ("ENZYMES", "lcpool")):
+        low = made.runs["pool"].eq(pool) & made.runs["dataset"].eq(dataset)
+        made.runs.loc[low, "test_accuracy"] -= 30
+    made.write(tmp_path / "paper/runs-fresh.csv")
+    c = Audit.read(tmp_path).report.paper
+    assert choosing.tops(c)["NCI1"][:2] == ("lcpool", ["nopool"])
+    assert choosing.tops(c)["ENZYMES"][:2] == ("nopool", ["lcpool"])
+    assert choosing.advice(c, {"nopool": 1.0, "lcpool": 2.0}) == (
+        "By means over the backbones, nopool and lcpool are highest, or not significantly below "
+        "the highest, on 2 of 3 datasets, and no pooling on more. Of these nopool takes the least "
+        "time. Significantly below the highest: lcpool on ENZYMES (below nopool) and nopool on "
+        "NCI1 (below lcpool)."
+    )
+
+
+def test_structure_before_and_after(text: str):
+    rows = table(chapter(text, "Do pooled graphs stay connected?"))
+    assert [row[0] for row in rows] == ["as they are", "topkpool", "lcpool"]
+    assert rows[0][1] == "80.0 %<br><sub>parts 1, density 0.25, diameter 6</sub>"
+    assert rows[1][1] == "20.0 %<br><sub>10 to 20 %, parts 5, density 0.25, diameter 6</sub>"
+    assert "over datasets: lcpool 90 % (90 to 90), topkpool 20 % (20 to 20)." in text
+    assert "trained for 20 epochs, mean of 3." in text
+
+
+def test_the_ablation_is_paired_by_run_and_corrected(folder: Path, audit: Audit):
+    default = Results.read(folder / "paper/runs-fresh.csv")
+    others = Results.read(folder / "ablation/runs.csv")
+    shuffled = Results(others.runs.sample(frac=1, random_state=0).reset_index(drop=True))
+    again = Ablation.of(default, shuffled)
+    assert audit.ablation is not None
+    assert again.table() == audit.ablation.table()
+    pairs, p = again.pairs, []
+    for pair in pairs.to_dict("records"):
+        option = pair["pool"].removeprefix("lcpool (").removesuffix(")")
+        name, value = option.split("=")
+        here = others.runs[others.runs["dataset"] == pair["dataset"]]
+        here = here[here["config"].str.contains(f'"{name}": {value.lower()}')]
+        base = default.where(dataset=pair["dataset"], backbone="plain", conv="gcn", pool="lcpool")
+        both = here.merge(base.runs, on="run")
+        off = (both["test_accuracy_x"] - both["test_accuracy_y"]).to_numpy()
+        share = base.runs["num_test"].mean() / base.runs["num_train"].mean()
+        tested = over_splits(off, share)
+        assert tested is not None
+        assert pair["difference"] == pytest.approx(tested.mean)
+        assert (pair["low"], pair["high"]) == pytest.approx((tested.low, tested.high))
+        p.append(tested.p)
+    assert len(p) == 9
+    np.testing.assert_allclose(pairs["p_holm"], holm(np.array(p)))
+
+
+@pytest.mark.parametrize(
+    ("shift", "better"), [(4.0, True), (0.0, False), (-4.0, False), (0.9, False)]
+)
+def test_clearly_better_is_a_rule(shift: float, better: bool):
+    default = alone()
+    found = Ablation.of(default, ablation(shift, default))
+    assert found.clearly_better("lcpool (rescale=True)") == better
+    assert not found.clearly_better("lcpool (hops=1)")
+    assert ("clearly better than the default: `rescale=True`." in found.verdict()[0]) == better
+    small = found.pairs[found.pairs["pool"] == "lcpool (rescale=True)"]
+    assert (small["p_holm"] < ALPHA).any() == (shift != 0)
+
+
+def test_what_is_sure_of_a_setting_is_said():
+    default = alone()
+    cells, datasets = Ablation.of(default, ablation(-4.0, default)).verdict()
+    for text, tests in ((cells, 9), (datasets, 9)):
+        assert f"({tests} comparisons), significantly better: none; significantly worse:" in text
+        assert text.count("`rescale=True`") == 3
+        low, high = map(float, re.search(r"must be ([\d.]+) to ([\d.]+) points", text).groups())
+        assert 0 < low <= high < 4
+
+
+def test_a_setting_that_is_worse_somewhere_is_not_clearly_better():
+    default = alone()
+    others = ablation(6.0, default)
+    changed = others.runs["config"].str.contains('"rescale": true')
+    others.runs.loc[changed & others.runs["dataset"].eq("NCI1"), "test_accuracy"] -= 10
+    found = Ablation.of(default, others)
+    assert found.mean("lcpool (rescale=True)") > 1
+    assert not found.clearly_better("lcpool (rescale=True)")
+
+
+def test_cells_that_the_ablation_lacks_are_said():
+    default = alone()
+    others = ablation(0.0, default).runs
+    lacks = others["config"].str.contains('"hops": 1') & others["dataset"].eq("NCI1")
+    found = Ablation.of(default, Results(others[~lacks].reset_index(drop=True)))
+    assert len(found.pairs) == 8  # Only what is missing is left out.
+    cells = {row[0].split("`")[1]: row[1:-2] for row in table(found.table()) if "`" in row[0]}
+    assert [cell == "–" for cell in cells["hops=1"]] == [d == "NCI1" for d in DATASETS]
+    assert all(cell != "–" for cell in cells["ratio=0.25"])
+    lead = found.pairs["difference"][found.pairs["pool"] == "lcpool (hops=1)"].mean()
+    (said,) = found.hops()
+    assert f"{signed(lead)} points on average (`hops=1`), significantly in 0 of 2 cells" in said
+    with pytest.raises(ValueError, match="share no cell with the default"):
+        Ablation.of(make_results(datasets=("DD",), runs=10), Results(others))
+
+
+def test_the_grid_of_the_ablation():
+    cells = [
+        (grid.runs, cell)
+        for grid in read_grids(ROOT / "paper/results/ablation/grid.toml", {})
+        for cell in grid.cells({name: name for name in grid.datasets})
+    ]
+    networks = {(c.architecture.backbone, c.architecture.conv, c.dataset) for _, c in cells}
+    assert len(cells) == len({c for _, c in cells}) == 60
+    assert len(networks) == 6
+    assert {runs for runs, _ in cells} == {10}
+    assert {c.protocol.split for _, c in cells} == {"fresh"}
+
+
+def test_what_is_missing_is_said_with_the_command(folder: Path, tmp_path: Path):
+    fresh = Results.read(folder / "paper/runs-fresh.csv")
+    fresh.write(tmp_path / "paper/runs-fresh.csv")
+    text = Audit.read(tmp_path).markdown()
+    assert re.findall(r"^## (.*)$", text, re.M) == HEADINGS
+    for name, command in chapters.COMMANDS.items():
+        missing = f"`paper/results/{name}` is not there. It comes from"
+        assert f"{missing}\n\n```sh\n{command}\n```" in text
+    assert "- **Cost.**" not in text
+    assert "nan" not in text
+
+
+def test_the_picture(audit: Audit, folder: Path, tmp_path: Path):
+    written = audit.write(tmp_path / "some" / "audit.md")
+    assert [path.name for path in written] == ["audit.md", "audit.svg"]
+    drawing = ET.fromstring(written[1].read_text("utf-8"))
+    texts = ["".join(node.itertext()) for node in drawing.iter() if node.tag.endswith("text")]
+    titles = ["Accuracy", "Seconds", "Memory", "Connected graphs"]
+    assert [text for text in texts if text in titles] == titles
+    lead = {pool: over.mean for pool, (_, over) in choosing.leads(audit.everyone).items()}
+    assert [t for t in texts if t in POOLINGS] == sorted(lead, key=lambda pool: -lead[pool])
+    again = [path.read_bytes() for path in Audit.read(folder).write(tmp_path / "audit.md")]
+    assert again == [path.read_bytes() for path in written]
+
+
+def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "audit.md"
+    main(["audit", str(folder), "--out", str(out)])
+    assert capsys.readouterr().out == f"wrote {out}\nwrote {out.with_suffix('.svg')}\n"
+
+
+def test_a_table_that_is_none(folder: Path, tmp_path: Path):
+    shutil.copytree(folder / "paper", tmp_path / "paper")
+    costs().drop(columns="peak_mib").to_csv(tmp_path / "costs.csv", index=False)
+    with pytest.raises(ValueError, match=r"costs\.csv lacks peak_mib: python benchmarks/training"):
+        Audit.read(tmp_path)
+
+
+def test_too_little_to_audit(tmp_path: Path):
+    make_results(datasets=("DD",), runs=5).write(tmp_path / "paper/runs-fresh.csv")
+    with pytest.raises(ValueError, match="on two of its datasets"):
+        Audit.read(tmp_path)
