@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.train.rows import Rows, Running
+from lcpool.train.stack.rows import Running, RunRows
 
 batch_norm = torch.ops.aten.native_batch_norm
 batch_norm_backward = torch.ops.aten.native_batch_norm_backward
@@ -41,7 +41,7 @@ class RunwiseLinear(torch.autograd.Function):
     """x_r W_rᵀ + b_r for the rows of each run r."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
         """A product a run."""
         ctx.save_for_backward(x, weight)
         ctx.rows = rows
@@ -73,7 +73,7 @@ class RunwiseBatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: Rows
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: RunRows
     ) -> Tensor:
         """Normalise each run by itself."""
         out, means, scales = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lcpool.ops.gpu.launch import cdiv, kernel
-from lcpool.train.rows import Rows, Running
+from lcpool.train.stack.rows import Running, RunRows
 
 ROWS, CHANNELS, WARPS = 256, 16, 8
 
@@ -110,7 +110,13 @@ class TritonBatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: Rows, relu: bool
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        running: Running,
+        rows: RunRows,
+        relu: bool,
     ) -> Tensor:
         """The normalised rows or their relu; ``running`` statistics take a step in place."""
         x = x.contiguous()

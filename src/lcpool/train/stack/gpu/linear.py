@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lcpool.ops.gpu.launch import cdiv, kernel
-from lcpool.train.rows import Rows
+from lcpool.train.stack.rows import RunRows
 
 ROWS, OUTPUTS, INPUTS = 128, 64, 32
 # The gradient of weights is summed over rows: a program takes so many, some at a time, for a square
@@ -85,7 +85,7 @@ class TritonLinear(torch.autograd.Function):
     """x_r W_rᵀ + b_r for the rows of each run r."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
         """One kernel."""
         x, weight = x.contiguous(), weight.contiguous()
         ctx.save_for_backward(x, weight)
@@ -108,7 +108,7 @@ def product(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    rows: Rows,
+    rows: RunRows,
     outputs: int,
     strides: tuple[int, int],
 ) -> Tensor:
@@ -123,7 +123,7 @@ def product(
     return out
 
 
-def summed_products(grad: Tensor, x: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+def summed_products(grad: Tensor, x: Tensor, rows: RunRows) -> tuple[Tensor, Tensor]:
     """gᵀ x and Σ g over the rows of each run."""
     runs, outputs, inputs = len(rows.counts), grad.size(1), x.size(1)
     parts = max(1, cdiv(rows.longest, PART))

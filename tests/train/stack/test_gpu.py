@@ -4,14 +4,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lcpool.train.rows import Rows, Running
+from lcpool.train.stack.rows import Running, RunRows
 
 pytest.importorskip("triton")
 
-from lcpool.train.gpu import TritonBatchNorm, TritonBias, TritonLinear, linear
+from lcpool.train.stack.gpu import TritonBatchNorm, TritonBias, TritonLinear, linear
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-ROWS = Rows([70, 3, 300], DEVICE)
+ROWS = RunRows([70, 3, 300], DEVICE)
 # On a GPU they are used for numbers of 32 bits; interpreted, their formulas are seen in 64.
 KINDS = [(torch.float32, 1e-4)] if DEVICE.type == "cuda" else [(torch.float64, 1e-9)]
 

@@ -21,7 +21,8 @@ from lcpool.data import GraphBatch, GraphSet
 from lcpool.models import Backbone, Output
 from lcpool.nn.leaf import Bias
 from lcpool.pool import Pooled
-from lcpool.train.layers import (
+from lcpool.train.seeding import seeded
+from lcpool.train.stack.layers import (
     KINDS,
     BiasAfter,
     Stacked,
@@ -29,9 +30,8 @@ from lcpool.train.layers import (
     StackedBias,
     StackedSummary,
 )
-from lcpool.train.rows import Levels, level_of
-from lcpool.train.seeding import seeded
-from lcpool.train.stackable import CannotStackError, why_not_stacked
+from lcpool.train.stack.rows import Levels, level_of
+from lcpool.train.stack.stackable import CannotStackError, why_not_stacked
 from lcpool.train.tensors import tensors_of
 
 

@@ -8,24 +8,24 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.train.rows import Rows, Running
+from lcpool.train.stack.rows import Running, RunRows
 
 
-def into_bands(x: Tensor, rows: Rows) -> Tensor:
+def into_bands(x: Tensor, rows: RunRows) -> Tensor:
     """``[runs, longest, channels]``; a band is filled up by repeating its last row."""
     if not rows.even:
         x = x.index_select(0, rows.band)
     return x.view(len(rows.counts), rows.longest, -1)
 
 
-def zeros_around(x: Tensor, rows: Rows) -> Tensor:
+def zeros_around(x: Tensor, rows: RunRows) -> Tensor:
     """``[runs, longest, channels]``; a band is filled up with zeros."""
     if not rows.even:
         x = x.new_zeros(len(rows.counts) * rows.longest, x.size(-1)).index_copy_(0, rows.place, x)
     return x.reshape(len(rows.counts), rows.longest, -1)
 
 
-def from_bands(bands: Tensor, rows: Rows) -> Tensor:
+def from_bands(bands: Tensor, rows: RunRows) -> Tensor:
     """The rows of all runs below each other again."""
     flat = bands.flatten(0, 1)
     return flat if rows.even else flat.index_select(0, rows.place)
@@ -35,7 +35,7 @@ class BandedLinear(torch.autograd.Function):
     """x_r W_rᵀ + b_r as one batched product."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
         """Into bands, multiply, and back."""
         bands = into_bands(x, rows)
         ctx.save_for_backward(bands, weight)
@@ -62,7 +62,7 @@ class BandedBatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: Rows
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: RunRows
     ) -> Tensor:
         """Normalise, and let the running statistics take a step."""
         taken, count = rows.taken.unsqueeze(-1), rows.sizes.to(x.dtype).view(-1, 1, 1)
@@ -97,7 +97,7 @@ class Spread(torch.autograd.Function):
     """The value of its run for every row."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, rows: Rows) -> Tensor:
+    def forward(ctx: Any, values: Tensor, rows: RunRows) -> Tensor:
         """``values[r]`` for each row of run r."""
         ctx.rows = rows
         return values.index_select(0, rows.run)

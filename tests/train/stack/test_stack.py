@@ -10,9 +10,8 @@ from lcpool.data import builtin
 from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, Backbone
 from lcpool.train import train
 from lcpool.train.loop import run_losses
-from lcpool.train.rows import Rows
-from lcpool.train.stackable import CannotStackError
-from lcpool.train.stacked import Stack
+from lcpool.train.stack import CannotStackError, Stack
+from lcpool.train.stack.rows import RunRows
 
 GRAPHS = builtin(num_graphs=60)
 GRAPHS = replace(GRAPHS, x=GRAPHS.x.double())
@@ -23,7 +22,7 @@ EXACT = {"rtol": 0, "atol": 1e-9}
 @pytest.fixture(params=["run by run", "bands"])
 def way(request, monkeypatch):
     """Both ways: the one of a CPU, and the one of a GPU."""
-    monkeypatch.setattr(Rows, "banded", request.param == "bands")
+    monkeypatch.setattr(RunRows, "banded", request.param == "bands")
     return request.param
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lcpool.ops.gpu.launch import cdiv, kernel, power_of_2
-from lcpool.train.rows import Rows
+from lcpool.train.stack.rows import RunRows
 
 # Of a program that adds, and of one that sums.
 ROWS, CHANNELS = 32, 128
@@ -54,7 +54,7 @@ class TritonBias(torch.autograd.Function):
     """x_r + b_r for the rows of each run r."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, bias: Tensor, rows: Rows) -> Tensor:
+    def forward(ctx: Any, x: Tensor, bias: Tensor, rows: RunRows) -> Tensor:
         """One kernel."""
         x, (runs, channels) = x.contiguous(), bias.shape
         ctx.rows, ctx.shape = rows, bias.shape

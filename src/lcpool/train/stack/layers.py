@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch_geometric.nn import Linear as PyGLinear
 
 from lcpool.nn.leaf import Bias, Projection, project
-from lcpool.train.bands import BandedBatchNorm, BandedLinear, Spread
-from lcpool.train.rows import Levels, Rows, Running
-from lcpool.train.runwise import RunwiseBatchNorm, RunwiseLinear, aligned
-from lcpool.train.stackable import CannotStackError
+from lcpool.train.stack.bands import BandedBatchNorm, BandedLinear, Spread
+from lcpool.train.stack.rows import Levels, Running, RunRows
+from lcpool.train.stack.runwise import RunwiseBatchNorm, RunwiseLinear, aligned
+from lcpool.train.stack.stackable import CannotStackError
 
 
 class Stacked(nn.Module):
@@ -41,7 +41,7 @@ class Stacked(nn.Module):
         for name, _ in parts[0].named_buffers(recurse=False):
             self.register_buffer(name, torch.stack([getattr(part, name) for part in parts]))
 
-    def rows_of(self, x: Tensor) -> Rows:
+    def rows_of(self, x: Tensor) -> RunRows:
         """The rows of each run at this layer's level, which ``x`` must be."""
         rows = self.levels.rows[self.level]
         if rows.total != x.size(0):  # kernels would read past the end
@@ -213,13 +213,13 @@ def gpu_kernels(x: Tensor) -> ModuleType | None:
 def triton_kernels() -> ModuleType | None:
     """The Triton kernels, or None where Triton is not installed."""
     try:
-        from lcpool.train import gpu
+        from lcpool.train.stack import gpu
     except ImportError:
         return None
     return gpu
 
 
-def per_row(values: Tensor, rows: Rows) -> Tensor:
+def per_row(values: Tensor, rows: RunRows) -> Tensor:
     """The value of its run for every row."""
     if rows.banded:
         spread: Tensor = Spread.apply(values, rows)  # type: ignore[no-untyped-call]

@@ -30,7 +30,7 @@ class Running(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class RunRows:
     """``counts[r]`` rows of run r, run after run.
 
     On a GPU rows are laid into bands for batched products: band r holds the rows of run r and is
@@ -62,7 +62,7 @@ class Rows:
 
     @property
     def longest(self) -> int:
-        """Rows of a band."""
+        """RunRows of a band."""
         return max(self.counts)
 
     @cached_property
@@ -106,10 +106,10 @@ class Rows:
 
 
 class Levels:
-    """The :class:`Rows` of every level of a network for the batch at hand, shared by its layers."""
+    """The :class:`RunRows` of every level of a network for the current batch, shared by layers."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, Rows] = {}
+        self.rows: dict[int, RunRows] = {}
         self.runs, self.device = 1, torch.device("cpu")
 
     def begin(self, node_counts: Tensor, runs: int, device: torch.device) -> None:
@@ -122,13 +122,13 @@ class Levels:
             device: where the batch lies.
         """
         self.runs, self.device = runs, device
-        self.rows = {GRAPHS: Rows([node_counts.numel() // runs] * runs, device)}
+        self.rows = {GRAPHS: RunRows([node_counts.numel() // runs] * runs, device)}
         self.lay_out(0, node_counts)
 
     def lay_out(self, level: int, node_counts: Tensor) -> None:
         """Count the rows of each run at a level, from the nodes of each graph, on the host."""
         counts = node_counts.view(self.runs, -1).sum(1).tolist()
-        self.rows[level] = Rows(counts, self.device)
+        self.rows[level] = RunRows(counts, self.device)
 
 
 def level_of(name: str) -> int:
