@@ -57,14 +57,14 @@ from torch_geometric.utils import (
 
 from lcpool import Assignment, cluster_connect
 from lcpool.data import load_dataset
-from lcpool.ops.assignment import clusters
-from lcpool.ops.checks import Checks
+from lcpool.graph.assignment import clusters
+from lcpool.graph.checks import Checks
+from lcpool.graph.edges import Edges
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.connect import connect_clusters
 from lcpool.ops.cpu.connect import SHARE, find_rows, stack_rows
 from lcpool.ops.cpu.rows import EDGES_PER_THREAD, LIST_EDGES, most_edges, prepare, with_lists
 from lcpool.ops.cpu.team import in_parts
-from lcpool.ops.edges import Edges
-from lcpool.ops.sizes import Sizes
 from lcpool.ops.topk import KeepPlan, Kept
 from lcpool.ops.weighted import connect_assignment
 

@@ -6,8 +6,8 @@ import torch
 from graphs import dense, edges_of
 
 from lcpool import Assignment
-from lcpool.ops.checks import Checks
-from lcpool.ops.sizes import Sizes
+from lcpool.graph.checks import Checks
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.topk import KeepPlan
 from lcpool.ops.weighted import connect_assignment
 

@@ -15,10 +15,10 @@ from lcpool import (
     cluster_connect,
     cluster_connect_blocks,
 )
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import Graph
 from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import kernels
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph
 from lcpool.ops.maximum import neighbour_max
 from lcpool.ops.weights import entry_dot, weighted_sum
 from lcpool.train.seeding import seeded

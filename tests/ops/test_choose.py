@@ -6,10 +6,10 @@ from graphs import Example, graphs
 from hypothesis import HealthCheck, given, settings
 
 from lcpool import LCSMP
-from lcpool.ops.assignment import positions
+from lcpool.graph.assignment import positions
+from lcpool.graph.graph import Graph
 from lcpool.ops.choose import choose
 from lcpool.ops.gate import gate
-from lcpool.ops.graph import Graph
 from lcpool.ops.topk import KeepPlan, topk
 
 each = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile
 
 from lcpool import Assignment, LCPooling, assignment_connect, cluster_connect
+from lcpool.graph.assignment import clusters
+from lcpool.graph.checks import Checks
+from lcpool.graph.edges import Edges
+from lcpool.graph.sizes import Sizes
 from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import connect, product
-from lcpool.ops.assignment import clusters
-from lcpool.ops.checks import Checks
-from lcpool.ops.edges import Edges
-from lcpool.ops.sizes import Sizes
 from lcpool.ops.topk import KeepPlan, Kept
 
 

@@ -6,7 +6,7 @@ import torch
 from graphs import Example, dense, graphs
 from hypothesis import HealthCheck, given, settings
 
-from lcpool.ops.edges import Edges
+from lcpool.graph.edges import Edges
 from lcpool.ops.maximum import neighbour_max
 from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
 

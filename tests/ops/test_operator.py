@@ -5,8 +5,8 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.library import opcheck
 
+from lcpool.graph.edges import Edges
 from lcpool.ops import choose, connect, gate, lcsmp, maximum, message, segment, topk, weights  # noqa: F401 - they define operators
-from lcpool.ops.edges import Edges
 from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
 
 EDGES = Edges(torch.tensor([[0, 1, 1, 2, 2, 3, 3], [1, 0, 2, 1, 3, 2, 3]]), 4)

@@ -3,10 +3,10 @@ import torch
 from graphs import Example, graphs
 from hypothesis import HealthCheck, given, settings
 
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import Graph
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.segment import graph_softmax, readout
-from lcpool.ops.sizes import Sizes
 
 each = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 pytestmark = pytest.mark.usefixtures("backend")

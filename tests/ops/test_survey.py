@@ -4,8 +4,8 @@ from graphs import Example, dense, graphs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lcpool.ops.edges import Neighbours
-from lcpool.ops.graph import Graph
+from lcpool.graph.edges import Neighbours
+from lcpool.graph.graph import Graph
 from lcpool.ops.kernels import kernels
 
 each = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,8 +8,8 @@ from assignments import Case
 from torch.library import opcheck
 
 from lcpool import ASAPooling, Assignment, assignment_connect
+from lcpool.graph.checks import Checks
 from lcpool.ops import kernels
-from lcpool.ops.checks import Checks
 from lcpool.ops.product import connect_by_joins, gradients_by_joins
 from lcpool.ops.weighted import multiply
 

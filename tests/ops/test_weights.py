@@ -7,7 +7,7 @@ from graphs import Example, dense, graphs
 from hypothesis import HealthCheck, given, settings
 
 from lcpool import Assignment
-from lcpool.ops.edges import Edges, Entries
+from lcpool.graph.edges import Edges, Entries
 from lcpool.ops.weights import entry_dot, weighted_sum
 
 # The fixture holds for all examples alike.

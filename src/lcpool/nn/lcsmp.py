@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from lcpool.graph.checks import check_width
+from lcpool.graph.graph import Graph, check_channels
+from lcpool.graph.precision import wide
 from lcpool.nn.leaf import Bias
 from lcpool.nn.score import Score
-from lcpool.ops.checks import check_width
-from lcpool.ops.graph import Graph, check_channels
 from lcpool.ops.lcsmp import composed, scores
-from lcpool.ops.precision import wide
 
 
 class LCSMP(Score):

@@ -14,8 +14,8 @@ from numpy.lib import format as npy
 from torch import Tensor
 
 from lcpool.atomic import whole_file
-from lcpool.ops.assignment import clusters
-from lcpool.ops.checks import Checks, check_count, check_edge_index
+from lcpool.graph.assignment import clusters
+from lcpool.graph.checks import Checks, check_count, check_edge_index
 from lcpool.ops.connect import check_perm
 from lcpool.ops.kernels import kernels
 from lcpool.ops.product import Rows, meetings, multiply, off_diagonal

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.graph.graph import Graph
 from lcpool.ops import plain
-from lcpool.ops.graph import Graph
 from lcpool.ops.kernels import kernels
 from lcpool.ops.lcsmp import (
     PARAMETERS,

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.assignment import Assignment, clusters, nonzero, positions
-from lcpool.ops.checks import (
+from lcpool.graph.assignment import Assignment, clusters, nonzero, positions
+from lcpool.graph.checks import (
     Checks,
     check_count,
     check_edge_index,
@@ -21,13 +21,13 @@ from lcpool.ops.checks import (
     check_number,
     check_range,
 )
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import check_edge_attr
-from lcpool.ops.graph import edge_weight as one_weight_an_edge
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import check_edge_attr
+from lcpool.graph.graph import edge_weight as one_weight_an_edge
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import is_traced, operator
 from lcpool.ops.product import connect_by_joins
-from lcpool.ops.sizes import Sizes
 from lcpool.ops.topk import KeepPlan, Kept
 from lcpool.ops.weighted import connect_assignment
 

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from lcpool.ops.edges import Edges
+from lcpool.graph.edges import Edges
+from lcpool.graph.sizes import owners
 from lcpool.ops.kernels import kernels
 from lcpool.ops.message import ROWS, both_ways, difference_sum
 from lcpool.ops.operator import operator
-from lcpool.ops.sizes import owners
 
 Layer = Callable[[Tensor], Tensor]
 

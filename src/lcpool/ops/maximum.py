@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.graph.checks import check_lengths
+from lcpool.graph.edges import Edges
+from lcpool.graph.precision import wide
 from lcpool.ops import plain
-from lcpool.ops.checks import check_lengths
-from lcpool.ops.edges import Edges
 from lcpool.ops.kernels import kernels
 from lcpool.ops.message import ROWS, both_ways
 from lcpool.ops.operator import operator
-from lcpool.ops.precision import wide
 
 
 def neighbour_max(x: Tensor, edges: Edges) -> Tensor:

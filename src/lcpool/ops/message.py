@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.graph.edges import Edges
 from lcpool.ops import plain
-from lcpool.ops.edges import Edges
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import operator
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lcpool.ops.precision import wide
-from lcpool.ops.sizes import owners, row_pointers
+from lcpool.graph.precision import wide
+from lcpool.graph.sizes import owners, row_pointers
 from lcpool.ops.survey import Survey
 
 

@@ -14,9 +14,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from lcpool.ops.assignment import Assignment
-from lcpool.ops.checks import Checks, check_max_edges
-from lcpool.ops.sizes import row_pointers
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.checks import Checks, check_max_edges
+from lcpool.graph.sizes import row_pointers
 
 # Meetings that one join may hold at a time. They take 16 to 40 bytes each.
 MAX_MEETINGS = 2**24

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.graph.graph import Graph
+from lcpool.graph.precision import wide
 from lcpool.ops import plain
-from lcpool.ops.graph import Graph
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import operator
-from lcpool.ops.precision import wide
 
 
 def graph_softmax(values: Tensor, graph: Graph) -> Tensor:

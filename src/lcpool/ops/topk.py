@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import scatter
 
-from lcpool.ops.graph import Graph
+from lcpool.graph.graph import Graph
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import operator
-from lcpool.ops.sizes import Sizes
 
 
 def check_ratio(ratio: float | None) -> float:

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.assignment import Assignment
-from lcpool.ops.checks import Checks
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.checks import Checks
+from lcpool.graph.precision import wide
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import is_traced, operator
-from lcpool.ops.precision import wide
 from lcpool.ops.product import connect_by_joins, gradients_by_joins
 from lcpool.ops.topk import KeepPlan
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.checks import check_lengths
-from lcpool.ops.edges import Entries, Neighbours
+from lcpool.graph.checks import check_lengths
+from lcpool.graph.edges import Entries, Neighbours
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import operator
 

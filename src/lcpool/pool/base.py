@@ -9,12 +9,12 @@ from typing import Any, ClassVar, NoReturn
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from lcpool.ops.assignment import Assignment
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import Graph, check_channels, edge_weight
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.connect import MAX_EDGES
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph, check_channels, edge_weight
 from lcpool.ops.operator import is_traced
-from lcpool.ops.sizes import Sizes
 from lcpool.ops.topk import KeepPlan
 from lcpool.ops.weighted import connect_assignment
 from lcpool.pool.output import Pooled

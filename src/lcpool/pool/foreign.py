@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from lcpool.graph.graph import Graph
 from lcpool.notice import warn_caller
-from lcpool.ops.graph import Graph
 from lcpool.pool.base import Pooling
 from lcpool.pool.output import Pooled
 

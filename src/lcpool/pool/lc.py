@@ -7,12 +7,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from lcpool.graph.checks import check_width
+from lcpool.graph.graph import Graph
+from lcpool.graph.precision import wide
 from lcpool.nn import LCSMP
-from lcpool.ops.checks import check_width
 from lcpool.ops.choose import choose
 from lcpool.ops.connect import HOPS, MAX_EDGES
-from lcpool.ops.graph import Graph
-from lcpool.ops.precision import wide
 from lcpool.ops.topk import KeepPlan
 from lcpool.pool.local import LocalClusterPooling
 from lcpool.pool.scored import KeptNodes

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcpool import Assignment, cluster_connect, cluster_connect_blocks
-from lcpool.ops.assignment import clusters
-from lcpool.ops.checks import Checks
+from lcpool.graph.assignment import clusters
+from lcpool.graph.checks import Checks
 from lcpool.ops.product import connect_by_joins
 
 bits = pytest.importorskip("lcpool.ops.cpu.bits")

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lcpool import Assignment
-from lcpool.ops.checks import Checks
+from lcpool.graph.checks import Checks
 from lcpool.ops.product import connect_by_joins
 from lcpool.ops.weighted import connect_assignment
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from lcpool.ops.checks import check_max_edges
+from lcpool.graph.checks import check_max_edges
 from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.team import in_parts
 

@@ -17,12 +17,12 @@ import torch
 from numba.cpython.unsafe.numbers import trailing_zeros
 from torch import Tensor
 
-from lcpool.ops.checks import Checks, check_max_edges
+from lcpool.graph.checks import Checks, check_max_edges
+from lcpool.graph.edges import Edges
 from lcpool.ops.cpu.bits import connect_small
 from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.rows import EDGES_PER_THREAD, LIST_EDGES, most_edges, prepare, with_lists
 from lcpool.ops.cpu.team import in_parts
-from lcpool.ops.edges import Edges
 from lcpool.ops.topk import KeepPlan, Kept
 
 # Rows of hubs stand together where nodes are kept by their degree: each thread takes some of all.

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lcpool.graph.precision import wide
 from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.team import in_parts
-from lcpool.ops.precision import wide
 
 # Numbers that must be added before a second thread pays.
 LEAST = 2**19

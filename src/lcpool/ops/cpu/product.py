@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.ops.assignment import Assignment
-from lcpool.ops.checks import Checks
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.checks import Checks
+from lcpool.graph.sizes import row_pointers
 from lcpool.ops.cpu.compiled import compiled
 from lcpool.ops.cpu.connect import search
 from lcpool.ops.cpu.rows import EDGES_PER_THREAD, to_rows
 from lcpool.ops.cpu.team import in_parts
-from lcpool.ops.sizes import row_pointers
 
 
 def takes_assignment(S: Assignment, graphs: list[Tensor]) -> bool:

@@ -7,10 +7,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.graph.sizes import longest
 from lcpool.ops import plain
 from lcpool.ops.gpu.launch import cdiv, kernel
 from lcpool.ops.gpu.select import BLOCK, MAX_NODES, STEP, placed
-from lcpool.ops.sizes import longest
 
 CHANNELS = 64
 ROWS, WARPS = 64, 8

@@ -14,11 +14,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lcpool.ops.assignment import positions
-from lcpool.ops.checks import Checks, check_max_edges
-from lcpool.ops.edges import Edges, Neighbours
+from lcpool.graph.assignment import positions
+from lcpool.graph.checks import Checks, check_max_edges
+from lcpool.graph.edges import Edges, Neighbours
+from lcpool.graph.sizes import longest
 from lcpool.ops.gpu.launch import cdiv, kernel, power_of_2
-from lcpool.ops.sizes import longest
 from lcpool.ops.topk import KeepPlan, Kept
 
 BITS = 32

@@ -16,12 +16,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lcpool.ops.assignment import Assignment
-from lcpool.ops.checks import Checks
-from lcpool.ops.edges import Neighbours
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.checks import Checks
+from lcpool.graph.edges import Neighbours
+from lcpool.graph.sizes import longest, owners, row_pointers
 from lcpool.ops.gpu.connect import Graphs, fits, pattern
 from lcpool.ops.gpu.launch import cdiv, kernel, power_of_2
-from lcpool.ops.sizes import longest, owners, row_pointers
 from lcpool.ops.topk import KeepPlan
 
 # Numbers that the rows of nodes and clusters may have together (1 GiB in 32 bits, twice that with

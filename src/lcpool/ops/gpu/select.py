@@ -7,9 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.graph.sizes import longest
 from lcpool.ops import plain
 from lcpool.ops.gpu.launch import cdiv, kernel
-from lcpool.ops.sizes import longest
 
 # Nodes of a program, and how many of their graphs it looks at in a step.
 BLOCK, STEP = 16, 256

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lcpool.ops.sizes import send
+from lcpool.graph.sizes import send
 
 GRAPHS = -1  # the level behind the readout
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.ops.checks import (
+from lcpool.graph.checks import (
     Checks,
     check_device,
     check_edges,
@@ -18,11 +18,11 @@ from lcpool.ops.checks import (
     count_graphs,
     out_of_range,
 )
-from lcpool.ops.edges import Edges, Neighbours
+from lcpool.graph.edges import Edges, Neighbours
+from lcpool.graph.lazy import lazy
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.kernels import kernels
-from lcpool.ops.lazy import lazy
 from lcpool.ops.operator import is_traced
-from lcpool.ops.sizes import Sizes
 
 
 @dataclass(frozen=True)

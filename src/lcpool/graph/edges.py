@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lcpool.graph.lazy import lazy
+from lcpool.graph.sizes import owners, row_pointers
 from lcpool.ops.kernels import kernels
-from lcpool.ops.lazy import lazy
 from lcpool.ops.operator import operator
-from lcpool.ops.sizes import owners, row_pointers
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lcpool.ops.checks import Checks, check_count, check_range
-from lcpool.ops.edges import Entries
+from lcpool.graph.checks import Checks, check_count, check_range
+from lcpool.graph.edges import Entries
+from lcpool.graph.lazy import lazy
 from lcpool.ops.kernels import kernels
-from lcpool.ops.lazy import lazy
 from lcpool.ops.operator import is_traced
 from lcpool.ops.weights import weighted_sum
 

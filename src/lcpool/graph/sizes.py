@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.ops.lazy import lazy
+from lcpool.graph.lazy import lazy
 from lcpool.ops.operator import operator
 
 
