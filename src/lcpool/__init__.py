@@ -9,8 +9,8 @@ from lcpool.version import __version__
 if TYPE_CHECKING:
     from lcpool.graph.assignment import Assignment
     from lcpool.nn import LCSMP, ClusterAttention, ConvScore, ProjectionScore, Score
-    from lcpool.ops.blocks import cluster_connect_blocks
     from lcpool.ops.connect import assignment_connect, cluster_connect
+    from lcpool.ops.connect.blocks import cluster_connect_blocks
     from lcpool.pool import (
         ASAPooling,
         DenseAssignmentPooling,
@@ -63,7 +63,7 @@ _PACKAGES = ("data", "graph", "models", "nn", "ops", "pool", "report", "sweep", 
 _ROOMS = {
     "nn": ("LCSMP", "ClusterAttention", "ConvScore", "ProjectionScore", "Score"),
     "graph.assignment": ("Assignment",),
-    "ops.blocks": ("cluster_connect_blocks",),
+    "ops.connect.blocks": ("cluster_connect_blocks",),
     "ops.connect": ("assignment_connect", "cluster_connect"),
     "sweep": ("compare",),
 }

@@ -10,7 +10,7 @@ from lcpool.graph.edges import Entries
 from lcpool.graph.lazy import lazy
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import is_traced
-from lcpool.ops.weights import weighted_sum
+from lcpool.ops.weighted_sum import weighted_sum
 
 
 class Assignment:
@@ -125,14 +125,15 @@ class Assignment:
         """S' = S(:, î): the clusters in ``perm`` alone, in its order."""
         found = None
         if not is_traced():
-            found = kernels(perm).columns(
+            found = kernels(perm).select_columns(
                 self.node_index, self.cluster_index, perm, self.num_clusters
             )
         if found is None:
             new_id = positions(perm, self.num_clusters).index_select(0, self.cluster_index)
             kept = nonzero(new_id >= 0, checks)
-            found = kept, *(index.index_select(0, kept) for index in (self.node_index, new_id))
-        kept, node, cluster = found
+            node, cluster = self.node_index.index_select(0, kept), new_id.index_select(0, kept)
+        else:
+            kept, node, cluster = found
         weight = None if self.weight is None else self.weight.index_select(0, kept)
         return Assignment(node, self.num_nodes, cluster, perm.numel(), weight)
 

@@ -157,8 +157,7 @@ class SortedRows:
     @staticmethod
     def forward(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
         """By a kernel."""
-        found: tuple[Tensor, Tensor] = kernels(row).rows(row, node, num_rows)
-        return found
+        return kernels(row).sort_by_row(row, node, num_rows)
 
     @staticmethod
     def fake(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:

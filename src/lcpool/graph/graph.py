@@ -77,7 +77,7 @@ class Graph:
         check_edge_attr(edge_attr, edge_index)
         batch, batch_size = check_batch(batch, batch_size, x)
         if size_follows and not is_traced():
-            edges, sizes, batch_size = surveyed(edge_index, batch, batch_size, x.size(0))
+            edges, sizes, batch_size = inspected(edge_index, batch, batch_size, x.size(0))
             return cls(x, edges, edge_attr, batch, batch_size, sizes)
         checks = Checks()
         edge_index = check_range("edge_index", edge_index, x.size(0), "node", checks)
@@ -126,18 +126,18 @@ class Graph:
         return counts.index_add(0, self.batch, torch.ones_like(self.batch))
 
 
-def surveyed(
+def inspected(
     index: Tensor, batch: Tensor | None, batch_size: int | None, num_nodes: int
 ) -> tuple[Edges, Sizes | None, int]:
     """The edges and what is known of them, the sizes of graphs that stand together, their number.
 
     Graphs from PyG are mostly sorted and undirected. To see that costs less than to sort them.
     """
-    found = kernels(index).survey(index, num_nodes, batch)
+    found = kernels(index).inspect(index, num_nodes, batch)
     if not found.in_range:
         raise ValueError(out_of_range("edge_index", index, num_nodes, "node"))
     edges = Edges(index, num_nodes, found.symmetric, found.in_order)
-    if found.in_order:
+    if found.ptr is not None and found.in_order:
         edges.__dict__["out"] = Neighbours(found.ptr, index[1].contiguous())
     if batch is None:
         return edges, Sizes.of_one(num_nodes, index.device), 1

@@ -17,9 +17,9 @@ from lcpool.graph.graph import check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
 from lcpool.nn.conv import checked, known_to
-from lcpool.ops.maximum import neighbour_max
-from lcpool.ops.segment import softmax
-from lcpool.ops.weights import entry_dot
+from lcpool.ops.neighbour_max import neighbour_max
+from lcpool.ops.readout import softmax
+from lcpool.ops.weighted_sum import entry_dot
 
 
 class ClusterAttention(nn.Module):

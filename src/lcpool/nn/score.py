@@ -16,7 +16,7 @@ from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
 from lcpool.nn.conv import convolve
 from lcpool.nn.leaf import Projection
-from lcpool.ops.segment import graph_softmax
+from lcpool.ops.readout import graph_softmax
 
 # Strictly increasing, so that what goes in orders nodes as what comes out does, without the ties
 # that saturation makes.

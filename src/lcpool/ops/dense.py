@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lcpool.graph.graph import Graph
 from lcpool.ops import message
-from lcpool.ops.weights import weighted_sum
+from lcpool.ops.weighted_sum import weighted_sum
 
 
 def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:

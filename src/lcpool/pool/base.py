@@ -15,8 +15,8 @@ from lcpool.graph.graph import Graph, check_channels, edge_weight
 from lcpool.graph.sizes import Sizes
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.operator import is_traced
+from lcpool.ops.product import connect_assignment
 from lcpool.ops.topk import KeepPlan
-from lcpool.ops.weighted import connect_assignment
 from lcpool.pool.output import Pooled
 from lcpool.pool.selection import Selection
 

@@ -21,7 +21,7 @@ from lcpool.ops.connect import (
     filter_edges,
     surviving_edge_attr,
 )
-from lcpool.ops.weighted import connect_assignment
+from lcpool.ops.product import connect_assignment
 from lcpool.pool.scored import KeptNodes, ScoredPooling, check_instance
 from lcpool.pool.selection import Selection
 

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.ops.gpu.launch import cdiv, kernel, power_of_2
+from lcpool.ops.launch import cdiv, kernel, power_of_2
 from lcpool.train.stack.rows import RunRows
 
 # Of a program that adds, and of one that sums.

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.ops.gpu.launch import cdiv, kernel
+from lcpool.ops.launch import cdiv, kernel
 from lcpool.train.stack.rows import RunRows
 
 ROWS, OUTPUTS, INPUTS = 128, 64, 32

@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.ops.gpu.launch import cdiv, kernel
+from lcpool.ops.launch import cdiv, kernel
 from lcpool.train.stack.rows import Running, RunRows
 
 ROWS, CHANNELS, WARPS = 256, 16, 8
