@@ -10,7 +10,7 @@ from torch.library import opcheck
 from lcpool import ASAPooling, Assignment, assignment_connect
 from lcpool.graph.checks import Checks
 from lcpool.ops import kernels
-from lcpool.ops.product import multiply
+from lcpool.ops.product import product
 from lcpool.ops.product.joins import connect_by_joins, gradients_by_joins
 
 
@@ -107,7 +107,7 @@ def test_what_takes_too_much_memory_is_left_to_joins(backend, limit, monkeypatch
     assert torch.equal(found[0], expected[0])
     torch.testing.assert_close(found[1], expected[1])
     case.gradients(found[1])
-    kept = multiply(*case.operands(), True, 10**9)[2:]
+    kept = product(*case.operands(), True, 10**9)[2:]
     assert not any(rows.numel() for rows in kept)
 
 
@@ -131,7 +131,7 @@ def test_the_operators_keep_their_promises():
     case = Case((4, 0, 3), (2, 0, 1))
     given = case.operands()
     opcheck(torch.ops.lcpool.connect_assignment.default, (*given, False, 100))
-    weight, edges, *kept = (x.detach() for x in multiply(*given, False, 100))
+    weight, edges, *kept = (x.detach() for x in product(*given, False, 100))
     entries = (x.detach() for x in given[:5])
     backward = torch.ops.lcpool.connect_assignment_backward.default
     opcheck(backward, (weight, edges, *kept, *entries, *given[5:]))

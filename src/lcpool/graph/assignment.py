@@ -81,7 +81,7 @@ class Assignment:
     def of_entries(cls, entries: Entries, weight: Tensor) -> Assignment:
         """Nodes are sources, clusters are targets."""
         S = cls(entries.source, entries.num_sources, entries.target, entries.num_targets, weight)
-        S.__dict__["entries"] = entries
+        S.entries = entries
         return S
 
     def with_weight(self, weight: Tensor | None) -> Assignment:

@@ -40,21 +40,33 @@ class Neighbours:
         return cls(ptr, node.index_select(0, entry), entry)
 
 
-@dataclass(frozen=True, eq=False)
 class Entries:
     """The entries of a sparse matrix, M[source, target], whose values stand by their number.
 
-    Attributes:
+    Args:
         source: the row of each entry.
         target: its column.
         num_sources: rows of M.
         num_targets: columns of M.
+        out: the targets of each source, where they are known; sorted on first use otherwise.
+        into: the sources of each target, likewise.
     """
 
-    source: Tensor
-    target: Tensor
-    num_sources: int
-    num_targets: int
+    def __init__(
+        self,
+        source: Tensor,
+        target: Tensor,
+        num_sources: int,
+        num_targets: int,
+        out: Neighbours | None = None,
+        into: Neighbours | None = None,
+    ) -> None:
+        self.source, self.target = source, target
+        self.num_sources, self.num_targets = num_sources, num_targets
+        if out is not None:
+            self.out = out
+        if into is not None:
+            self.into = into
 
     @lazy
     def out(self) -> Neighbours:
@@ -69,37 +81,47 @@ class Entries:
     @property
     def reversed(self) -> Entries:
         """Mᵀ, with the rows of M."""
-        entries = Entries(self.target, self.source, self.num_targets, self.num_sources)
-        entries.__dict__.update(out=self.into, into=self.out)
-        return entries
+        return Entries(
+            self.target, self.source, self.num_targets, self.num_sources, self.into, self.out
+        )
 
     @classmethod
     def by_target(cls, into: Neighbours, num_sources: int) -> Entries:
-        """Entries that stand by their targets."""
-        entries = cls(
-            into.node, owners(into.ptr, into.node.numel()), num_sources, into.ptr.numel() - 1
-        )
-        entries.__dict__["into"] = Neighbours(into.ptr, into.node)
-        return entries
+        """Entries that are numbered by target."""
+        target, num_targets = owners(into.ptr, into.node.numel()), into.ptr.numel() - 1
+        known = Neighbours(into.ptr, into.node)
+        return cls(into.node, target, num_sources, num_targets, into=known)
 
 
-@dataclass(frozen=True, eq=False)
 class Edges:
     """A, and what is known of it.
 
-    Attributes:
+    Args:
         index: source and target of each edge, ``[2, num_edges]``; A[source, target] ≠ 0.
         num_nodes: the number of nodes.
         symmetric: whether every edge is known to stand in both directions, equally often.
         in_order: whether the edges are known to be sorted by source.
         complete: k, where the edges are all k² of graphs of k nodes, sorted.
+        out: the targets of each node's edges, where they are known; sorted on first use otherwise.
+        into: the sources of the edges into each node, likewise.
     """
 
-    index: Tensor
-    num_nodes: int
-    symmetric: bool = False
-    in_order: bool = False
-    complete: int | None = None
+    def __init__(
+        self,
+        index: Tensor,
+        num_nodes: int,
+        symmetric: bool = False,
+        in_order: bool = False,
+        complete: int | None = None,
+        out: Neighbours | None = None,
+        into: Neighbours | None = None,
+    ) -> None:
+        self.index, self.num_nodes = index, num_nodes
+        self.symmetric, self.in_order, self.complete = symmetric, in_order, complete
+        if out is not None:
+            self.out = out
+        if into is not None:
+            self.into = into
 
     @lazy
     def out(self) -> Neighbours:
@@ -116,31 +138,27 @@ class Edges:
     @lazy
     def entries(self) -> Entries:
         """The edges by their numbers, for weights."""
-        entries = Entries(self.index[0], self.index[1], self.num_nodes, self.num_nodes)
-        if self.in_order:
-            entries.__dict__["out"] = self.out
-        return entries
+        known = self.out if self.in_order else None
+        return Entries(self.index[0], self.index[1], self.num_nodes, self.num_nodes, out=known)
 
     @property
     def reversed(self) -> Edges:
         """Aᵀ, with the rows of A. Not kept: two that hold each other would outlive their use."""
         if self.symmetric:
             return self
-        into, out = self.into, self.out
-        rows = (into.ptr, into.node, out.ptr, out.node)
-        return Edges.of_rows(self.index.flip(0), self.num_nodes, rows)
+        return Edges(self.index.flip(0), self.num_nodes, out=self.into, into=self.out)
 
     @classmethod
     def of_rows(cls, index: Tensor, num_nodes: int, rows: Sequence[Tensor]) -> Edges:
-        """Edges of which the rows are known: out and into, or none."""
-        edges = cls(index, num_nodes)
-        if rows:
-            edges.__dict__["out"] = Neighbours(*rows[:2])
-            edges.__dict__["into"] = Neighbours(*rows[2:])
-        return edges
+        """Edges with the rows that :meth:`rows` gave to an operator, or none."""
+        if not rows:
+            return cls(index, num_nodes)
+        out_ptr, out_node, into_ptr, into_node = rows
+        out, into = Neighbours(out_ptr, out_node), Neighbours(into_ptr, into_node)
+        return cls(index, num_nodes, out=out, into=into)
 
     def rows(self) -> list[Tensor]:
-        """The rows, as :meth:`of_rows` takes them."""
+        """The rows out of each node and into it, as an operator takes them."""
         return [self.out.ptr, self.out.node, self.into.ptr, self.into.node]
 
 

@@ -136,9 +136,10 @@ def inspected(
     found = kernels(index).inspect(index, num_nodes, batch)
     if not found.in_range:
         raise ValueError(out_of_range("edge_index", index, num_nodes, "node"))
-    edges = Edges(index, num_nodes, found.symmetric, found.in_order)
-    if found.ptr is not None and found.in_order:
-        edges.__dict__["out"] = Neighbours(found.ptr, index[1].contiguous())
+    out = None
+    if found.in_order and found.ptr is not None:
+        out = Neighbours(found.ptr, index[1].contiguous())
+    edges = Edges(index, num_nodes, found.symmetric, found.in_order, out=out)
     if batch is None:
         return edges, Sizes.of_one(num_nodes, index.device), 1
     first, last = found.first, found.last

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from lcpool.graph.checks import Checks
     from lcpool.graph.edges import Edges
     from lcpool.ops.connect.blocks import RowSearch
+    from lcpool.ops.fused_lcpool import GatedTopK
     from lcpool.ops.inspect import BatchFacts
+    from lcpool.ops.product import Connected, GraphSlices, SortedMatrices
     from lcpool.ops.topk import KeepPlan, Kept
 
 
@@ -113,11 +115,8 @@ class Kernels(Protocol):
     def softmax_topk_gate(
         self, x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int,
         /,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
-        """X', h(î), î, the graph of each, the place of each node in î or −1, h, all h are numbers.
-
-        h is the softmax of ``rank`` over each graph.
-        """
+    ) -> GatedTopK:  # fmt: skip
+        """The kept nodes and their features, h being the softmax of ``rank`` over each graph."""
 
     def softmax_topk_gate_backward(
         self, grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor,
@@ -171,18 +170,18 @@ class Kernels(Protocol):
     ) -> tuple[Tensor, Tensor, Tensor] | None:
         """The entries of S(:, perm): their numbers in S, their nodes and their columns."""
 
-    def takes_assignment(self, S: Assignment, graphs: list[Tensor], /) -> bool:
+    def takes_assignment(self, S: Assignment, graphs: GraphSlices | None, /) -> bool:
         """Whether ``connect_assignment`` takes this S'."""
 
     def connect_assignment(
-        self, edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: list[Tensor],
-        self_loops: bool, max_edges: int, checks: Checks, /,
-    ) -> tuple[Tensor, ...] | None:  # fmt: skip
+        self, edge_index: Tensor, edge_weight: Tensor, S: Assignment,
+        graphs: GraphSlices | None, self_loops: bool, max_edges: int, checks: Checks, /,
+    ) -> Connected | None:  # fmt: skip
         """The weights of S'ᵀAS', its edges, sorted, and what the kernel keeps for gradients."""
 
     def connect_assignment_backward(
         self, grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment,
-        graphs: list[Tensor], ptr: Tensor, column: Tensor, origin: Tensor, entry: Tensor, /,
+        graphs: GraphSlices | None, kept: SortedMatrices, /,
     ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
         """The gradients of the weights of A and of the entries of S'."""
 

@@ -18,7 +18,7 @@ from lcpool.graph.assignment import clusters
 from lcpool.graph.checks import Checks, check_count, check_edge_index
 from lcpool.ops.connect import check_perm
 from lcpool.ops.kernels import kernels
-from lcpool.ops.product.joins import Rows, meetings, multiply, off_diagonal
+from lcpool.ops.product.joins import SparseRows, meetings, multiply, off_diagonal
 
 # A block of so many edges is 256 MiB of indices.
 EDGES_PER_BLOCK = 2**24
@@ -165,9 +165,9 @@ class Joins:
         self, edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, checks: Checks
     ) -> None:
         S = clusters(edge_index, perm, num_nodes, checks)
-        self.A = Rows.of(edge_index[0], edge_index[1], None, num_nodes)
-        self.S = Rows.of(S.node_index, S.cluster_index, None, num_nodes)
-        self.Sr = Rows.of(S.cluster_index, S.node_index, None, S.num_clusters)
+        self.A = SparseRows.of(edge_index[0], edge_index[1], None, num_nodes)
+        self.S = SparseRows.of(S.node_index, S.cluster_index, None, num_nodes)
+        self.Sr = SparseRows.of(S.cluster_index, S.node_index, None, S.num_clusters)
         self.num_nodes, self.num_clusters, self.self_loops = num_nodes, S.num_clusters, self_loops
 
     def most_edges(self) -> Tensor:

@@ -26,6 +26,7 @@ from lcpool.ops.connect.cpu_rows import (
     EDGES_PER_THREAD,
     FEW_LIST_EDGES,
     LIST_EDGES,
+    GraphRows,
     most_edges,
     prepare,
     with_lists,
@@ -65,12 +66,14 @@ def search_clusters(
     return torch.from_numpy(edges)
 
 
-def search(graph: Any, self_loops: bool, max_edges: int, values: Any = None) -> tuple[Any, Any]:
+def search(
+    graph: GraphRows, self_loops: bool, max_edges: int, values: Any = None
+) -> tuple[Any, Any]:
     """All edges of A', and with the ``values`` of A, S'ᵀ and S' their weights.
 
     Where they might exceed ``max_edges`` they are counted first.
     """
-    work = graph[1].size
+    work = graph.out.size
     graph = with_lists(graph, LIST_EDGES) if values is None else graph
     most = most_edges(graph)
 
@@ -85,7 +88,7 @@ def search(graph: Any, self_loops: bool, max_edges: int, values: Any = None) -> 
 
 
 def find_rows(
-    start: int, stop: int, graph: Any, self_loops: bool, room: Any, values: Any = None
+    start: int, stop: int, graph: GraphRows, self_loops: bool, room: Any, values: Any = None
 ) -> tuple[Any, Any, Any]:
     """Rows ``start`` to ``stop`` of A': their lengths, columns and, with ``values``, weights.
 
@@ -101,8 +104,9 @@ def find_rows(
     size = 0 if room is None else room[start:stop].sum()
     found = np.empty(size, np.uint32)
     weight = None if values is None else np.empty(size, values[0].dtype)
-    A = None if graph[0] is None else graph[:2]
-    lengths = search_rows(start, stop, A, *graph[2:], self_loops, found, values, weight)
+    out_ptr, out, *clusters = graph
+    A = None if out is None else (out_ptr, out)
+    lengths = search_rows(start, stop, A, *clusters, self_loops, found, values, weight)
     return lengths, found, weight
 
 
@@ -129,7 +133,7 @@ def stack_rows(start: int, parts: list[Any]) -> tuple[Any, Any]:
 class ClusterSearch:
     """Rows of S'ᵀAS' for S = I + A, by a search of depth three from each kept node."""
 
-    graph: Any
+    graph: GraphRows
     edges: int
     room: Any
     self_loops: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,29 @@ LIST_EDGES, FEW_LIST_EDGES = 16, 4
 TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: take it in parts."
 
 
-def prepare(source: Any, target: Any, kept: Any, num_nodes: int, hops: int = 3) -> Any:
+class GraphRows(NamedTuple):
+    """A, S'ᵀ and S' by rows: where each row begins, and its columns.
+
+    Compiled functions take it as a plain tuple, of which numba finds the types sooner.
+
+    Attributes:
+        out_ptr: the rows of A, or None where ``onto`` holds AS'.
+        out: the targets of each node's edges.
+        into_ptr: the rows of S'ᵀ.
+        into: the nodes of each cluster.
+        onto_ptr: the rows of S', or of AS'.
+        onto: the clusters of each node, or those that its edges lead to.
+    """
+
+    out_ptr: Any
+    out: Any
+    into_ptr: Any
+    into: Any
+    onto_ptr: Any
+    onto: Any
+
+
+def prepare(source: Any, target: Any, kept: Any, num_nodes: int, hops: int = 3) -> GraphRows:
     """A by rows, the clusters of kept nodes (rows of S'ᵀ), and the kept nodes' names by row of S'.
 
     Row m of S' lists the kept nodes that m contributes to: itself and the targets of its edges.
@@ -35,23 +57,24 @@ def prepare(source: Any, target: Any, kept: Any, num_nodes: int, hops: int = 3) 
         return sum((half() for half in halves[start:stop]), start=())
 
     found = in_parts(part, len(halves), min(source.size, 2 * EDGES_PER_THREAD), EDGES_PER_THREAD)
-    return sum(found, start=())
+    return GraphRows(*sum(found, start=()))
 
 
-def with_lists(graph: Any, list_edges: int) -> Any:
+def with_lists(graph: GraphRows, list_edges: int) -> GraphRows:
     """The graph with AS' in the place of S' and nothing in that of A, unless that is too much."""
-    edges, ptr = graph[1].size, list_ends(graph)
+    edges, ptr = graph.out.size, list_ends(tuple(graph))
     if ptr[-1] > min(list_edges * edges, 2**32 - 1):
         return graph
     ptr, col = ptr.astype(np.uint32), np.empty(ptr[-1], np.uint32)
-    part = partial(write_lists, graph=graph, ptr=ptr, col=col)
+    part = partial(write_lists, graph=tuple(graph), ptr=ptr, col=col)
     in_parts(part, ptr.size - 1, edges, EDGES_PER_THREAD)
-    return None, None, *graph[2:4], ptr, col
+    return GraphRows(None, None, graph.into_ptr, graph.into, ptr, col)
 
 
-def most_edges(graph: Any) -> Any:
+def most_edges(graph: GraphRows) -> Any:
     """A bound on the entries of each row of A': the number of ways to make one, or all columns."""
-    return count_ways(*graph[2:4], graph[4] if graph[0] is None else list_ends(graph))
+    ptr = graph.onto_ptr if graph.out is None else list_ends(tuple(graph))
+    return count_ways(graph.into_ptr, graph.into, ptr)
 
 
 @compiled

@@ -31,7 +31,7 @@ MAX_WORDS = 2**28
 STRAY = tl.constexpr(2**62)
 
 
-class Graphs(NamedTuple):
+class ClusterLayout(NamedTuple):
     """Which rows and which bits belong together.
 
     Attributes:
@@ -79,7 +79,7 @@ def connect_clusters(
     if place is None or of_kept is None:
         perm, place = perm.contiguous(), positions(perm, edges.num_nodes)
         of_kept = batch.index_select(0, perm)
-    graphs = Graphs(batch, of_kept, plan.kept.ptr, most)
+    graphs = ClusterLayout(batch, of_kept, plan.kept.ptr, most)
     if hops == 3:
         onto, members = edges.out, edges.into
     else:
@@ -98,7 +98,7 @@ def pattern(
     out: Neighbours,
     members: Neighbours,
     names: tuple[Tensor, Tensor] | None,
-    graphs: Graphs,
+    graphs: ClusterLayout,
     self_loops: bool,
     max_edges: int,
     checks: Checks,

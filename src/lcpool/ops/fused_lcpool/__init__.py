@@ -10,7 +10,7 @@ second is added to the first in place.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from lcpool.ops.kernels import kernels
 from lcpool.ops.lcsmp import (
     PARAMETERS,
     LCSMPBackward,
+    LCSMPParameters,
     LCSMPScores,
     by_layers,
     gradients_again,
@@ -32,8 +33,30 @@ from lcpool.ops.readout.plain import softmax
 from lcpool.ops.topk import KeepPlan, Kept
 
 
+class GatedTopK(NamedTuple):
+    """The kept nodes and their features.
+
+    Attributes:
+        X: X' = (X ⊙ h)(î, :).
+        score: h(î).
+        perm: î.
+        batch: the graph of each.
+        place: where each node stands in î, −1 where it was dropped.
+        h: the softmax of the scores over each graph.
+        ok: 1 if all h are numbers.
+    """
+
+    X: Tensor
+    score: Tensor
+    perm: Tensor
+    batch: Tensor
+    place: Tensor
+    h: Tensor
+    ok: Tensor
+
+
 def score_and_select(
-    x: Tensor, graph: Graph, plan: KeepPlan, parameters: list[Tensor]
+    x: Tensor, graph: Graph, plan: KeepPlan, parameters: LCSMPParameters
 ) -> tuple[Tensor, Tensor, Kept, Tensor]:
     """X', h(î), î, and whether all h are numbers.
 
@@ -41,7 +64,7 @@ def score_and_select(
         x: node features, ``[num_nodes, channels]``, of the parameters' type.
         graph: A, and the graphs, whose nodes stand together.
         plan: how many nodes each graph keeps.
-        parameters: LCSMP's W_d, b_d, W_fd, b_fd, W_x, b_x, w_s and b_s.
+        parameters: LCSMP's.
     """
     sizes, kept = plan.sizes, plan.kept
     X, score, perm, batch, ok, place, *_ = lcpool(
@@ -65,10 +88,10 @@ class LCPool:
         """Score, then select."""
         x = x.contiguous()
         s, *values = LCSMPScores.forward(x, W_d, b_d, W_fd, b_fd, W_x, b_x, w_s, b_s, ptr, node)
-        X, score, perm, batch, place, h, ok = kernels(x).softmax_topk_gate(
-            x, s, counts, graph_ptr, kept_ptr, num_kept
-        )
-        return X, score, perm, batch, ok, place, h, *values
+        kept = kernels(x).softmax_topk_gate(x, s, counts, graph_ptr, kept_ptr, num_kept)
+        return (
+            kept.X, kept.score, kept.perm, kept.batch, kept.ok, kept.place, kept.h, *values,
+        )  # fmt: skip
 
     @staticmethod
     def fake(x: Tensor, W_d: Tensor, *rest: Any) -> tuple[Tensor, ...]:
@@ -91,20 +114,21 @@ class LCPool:
         ctx: Any, grad: Tensor | None, grad_score: Tensor | None, *_: Any
     ) -> tuple[Tensor | None, ...]:
         """Of x and of the parameters."""
-        saved = ctx.saved_tensors
-        perm, _, _, place, h, *values = saved[:9]
-        inputs, rows = saved[9:18], saved[18:22]
-        counts, graph_ptr, kept_ptr = saved[22:]
-        grad = h.new_zeros(perm.numel(), inputs[0].size(1)) if grad is None else grad
+        (
+            perm, _, _, place, h, W, YG, D, F, x, *parameters, ptr, node, out_ptr, out_node,
+            counts, graph_ptr, kept_ptr,
+        ) = ctx.saved_tensors  # fmt: skip
+        given, rows = LCSMPParameters(*parameters), [ptr, node, out_ptr, out_node]
+        grad = h.new_zeros(perm.numel(), x.size(1)) if grad is None else grad
         if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
-            outputs = gate(inputs[0], softmax(by_layers(inputs, rows), graph_ptr), perm)
+            outputs = gate(x, softmax(by_layers(x, given, rows), graph_ptr), perm)
             grads = [grad, h.new_zeros(perm.numel()) if grad_score is None else grad_score]
-            found = gradients_again(outputs, grads, inputs, ctx.needs_input_grad)
+            found = gradients_again(outputs, grads, [x, *given], ctx.needs_input_grad)
         else:
-            x, _, b_d, W_fd, b_fd, _, b_x, w_s, _ = inputs
+            inputs = [x, given.b_d, given.W_fd, given.b_fd, given.b_x, given.w_s]
             of_x, *of_parameters = lcpool_backward(
-                grad, grad_score, [perm, place, h], values,
-                [x, b_d, W_fd, b_fd, b_x, w_s], rows, counts, graph_ptr, kept_ptr,
+                grad, grad_score, [perm, place, h], [W, YG, D, F], inputs, rows, counts, graph_ptr,
+                kept_ptr,
             )  # fmt: skip
             found = [of_x, *take_apart(*of_parameters)]
         return *found, *[None] * 8
@@ -120,20 +144,25 @@ class LCPoolBackward:
         kept_ptr: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         """What flows past the scores, and then through them."""
-        (perm, place, h), x = chosen, inputs[0].contiguous()
+        (perm, place, h), (W, YG, D, F) = chosen, values
+        x, b_d, W_fd, b_fd, b_x, w_s = inputs
+        ptr, node, out_ptr, out_node = rows
+        x = x.contiguous()
         kernel, grad = kernels(h), grad.contiguous()
         grad_score = None if grad_score is None else grad_score.contiguous()
         of_s, past = kernel.softmax_topk_gate_backward(
             grad, grad_score, x, perm, place, h, counts, graph_ptr, kept_ptr
         )
-        return LCSMPBackward.forward(of_s, *values, *inputs, *rows, past=past)
+        return LCSMPBackward.forward(
+            of_s, W, YG, D, F, x, b_d, W_fd, b_fd, b_x, w_s, ptr, node, out_ptr, out_node, past
+        )
 
     @staticmethod
     def fake(
         grad: Tensor, grad_score: Tensor | None, chosen: list[Tensor], values: list[Tensor],
         inputs: list[Tensor], *_: Any,
     ) -> tuple[Tensor, ...]:  # fmt: skip
-        """As what they are of."""
+        """As large as what they are the gradients of."""
         return LCSMPBackward.fake(grad, *values, *inputs)
 
 

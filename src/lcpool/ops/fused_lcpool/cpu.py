@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.compiled import compiled, regrouped
+from lcpool.ops.fused_lcpool import GatedTopK
 from lcpool.ops.gate.cpu import scale
 from lcpool.ops.message.cpu import LEAST
 from lcpool.ops.readout.cpu import normalize
@@ -18,11 +19,8 @@ __all__ = ["softmax_topk_gate", "softmax_topk_gate_backward"]
 
 def softmax_topk_gate(
     x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
-) -> tuple[Tensor, ...]:
-    """X', h(î), î, the graph of each, the place of each node in î or −1, h, and whether it is one.
-
-    h is the softmax of ``rank`` over each graph.
-    """
+) -> GatedTopK:
+    """The kept nodes and their features, h being the softmax of ``rank`` over each graph."""
     out, score, h = x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept), torch.empty_like(rank)
     perm, batch = (torch.empty(num_kept, dtype=torch.int64) for _ in range(2))
     place = perm.new_empty(rank.numel())
@@ -34,7 +32,7 @@ def softmax_topk_gate(
         return found
 
     ok = torch.tensor(int(all(in_parts(part, counts.numel(), out.numel(), LEAST))))
-    return out, score, perm, batch, place, h, ok
+    return GatedTopK(out, score, perm, batch, place, h, ok)
 
 
 def softmax_topk_gate_backward(

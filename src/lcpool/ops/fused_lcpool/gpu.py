@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lcpool.graph.sizes import longest
-from lcpool.ops.fused_lcpool import plain
+from lcpool.ops.fused_lcpool import GatedTopK, plain
 from lcpool.ops.launch import cdiv, kernel
 from lcpool.ops.topk.gpu import BLOCK, MAX_NODES, STEP, placed
 
@@ -20,11 +20,8 @@ ROWS, WARPS = 64, 8
 
 def softmax_topk_gate(
     x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
-) -> tuple[Tensor, ...]:
-    """X', h(î), î, the graph of each, the place of each node in î or −1, h, and whether it is one.
-
-    h is the softmax of ``rank`` over each graph.
-    """
+) -> GatedTopK:
+    """The kept nodes and their features, h being the softmax of ``rank`` over each graph."""
     if longest(counts) > MAX_NODES:
         return plain.softmax_topk_gate(x, rank, counts, ptr, kept_ptr, num_kept)
     out, score, h = x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept), torch.empty_like(rank)
@@ -35,7 +32,7 @@ def softmax_topk_gate(
             x, rank, ptr, kept_ptr, out, score, perm, batch, place, h, ok, rank.numel(),
             ptr.numel() - 1, x.size(1), counts.numel().bit_length(), BLOCK, STEP, CHANNELS,
         )  # fmt: skip
-    return out, score, perm, batch, place, h, ok
+    return GatedTopK(out, score, perm, batch, place, h, ok)
 
 
 def softmax_topk_gate_backward(

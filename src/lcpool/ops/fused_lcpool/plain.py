@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.sizes import owners
+from lcpool.ops.fused_lcpool import GatedTopK
 from lcpool.ops.gate.plain import gate
 from lcpool.ops.readout.plain import softmax
 from lcpool.ops.row_sum import row_sum
@@ -16,15 +17,13 @@ __all__ = ["softmax_topk_gate", "softmax_topk_gate_backward"]
 
 def softmax_topk_gate(
     x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
-) -> tuple[Tensor, ...]:
-    """X', h(î), î, the graph of each, the place of each node in î or −1, h, and whether it is one.
-
-    h is the softmax of ``rank`` over each graph.
-    """
+) -> GatedTopK:
+    """The kept nodes and their features, h being the softmax of ``rank`` over each graph."""
     h, (perm, batch) = softmax(rank, ptr), topk(rank, counts, ptr, kept_ptr, num_kept)
     place = perm.new_full((rank.numel(),), -1)
     place[perm] = torch.arange(num_kept, device=perm.device)
-    return *gate(x, h, perm), perm, batch, place, h, (h == h).all().long()
+    X, score = gate(x, h, perm)
+    return GatedTopK(X, score, perm, batch, place, h, (h == h).all().long())
 
 
 def softmax_topk_gate_backward(

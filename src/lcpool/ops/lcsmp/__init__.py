@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +28,19 @@ from lcpool.ops.operator import operator
 Layer = Callable[[Tensor], Tensor]
 
 
+class LCSMPParameters(NamedTuple):
+    """The weights and biases of L_d, L_fd, L_x and L_s."""
+
+    W_d: Tensor
+    b_d: Tensor
+    W_fd: Tensor
+    b_fd: Tensor
+    W_x: Tensor
+    b_x: Tensor
+    w_s: Tensor
+    b_s: Tensor
+
+
 def composed(
     x: Tensor, edges: Edges, L_d: Layer, b_d: Layer, L_fd: Layer, L_x: Layer, L_s: Layer
 ) -> Tensor:
@@ -37,13 +50,13 @@ def composed(
     return L_s(L_fd(D).relu() + L_x(x).relu()).view(-1)
 
 
-def scores(x: Tensor, edges: Edges, parameters: list[Tensor]) -> Tensor:
+def scores(x: Tensor, edges: Edges, parameters: LCSMPParameters) -> Tensor:
     """The scores by one operator.
 
     Args:
         x: node features, ``[num_nodes, channels]``, of the parameters' type.
         edges: A.
-        parameters: W_d, b_d, W_fd, b_fd, W_x, b_x, w_s and b_s.
+        parameters: of the layers.
     """
     s: Tensor = lcsmp(x, *parameters, *both_ways(edges, x, *parameters))[0]
     return s
@@ -85,14 +98,14 @@ class LCSMPScores:
         """Of x and of the parameters."""
         if grad is None:
             return (None,) * 13
-        saved = ctx.saved_tensors
-        inputs, rows = saved[4:13], saved[13:]
+        W, YG, D, F, x, *parameters, ptr, node, out_ptr, out_node = ctx.saved_tensors
+        given, rows = LCSMPParameters(*parameters), (ptr, node, out_ptr, out_node)
         if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
-            found = gradients_again([by_layers(inputs, rows)], [grad], inputs, ctx.needs_input_grad)
+            s = by_layers(x, given, rows)
+            found = gradients_again([s], [grad], [x, *given], ctx.needs_input_grad)
         else:
-            x, _, b_d, W_fd, b_fd, _, b_x, w_s, _ = inputs
             of_x, *of_parameters = lcsmp_backward(
-                grad, *saved[:4], x, b_d, W_fd, b_fd, b_x, w_s, *rows
+                grad, W, YG, D, F, x, given.b_d, given.W_fd, given.b_fd, given.b_x, given.w_s, *rows
             )
             found = [of_x, *take_apart(*of_parameters)]
         return *found, None, None, None, None
@@ -120,9 +133,9 @@ def gradients_again(
     return [next(found) if want else None for want in wanted[: len(inputs)]]
 
 
-def by_layers(inputs: Sequence[Tensor], rows: Sequence[Tensor]) -> Tensor:
+def by_layers(x: Tensor, parameters: LCSMPParameters, rows: Sequence[Tensor]) -> Tensor:
     """The scores by layers that have gradients again."""
-    x, W_d, b_d, W_fd, b_fd, W_x, b_x, w_s, b_s = inputs
+    W_d, b_d, W_fd, b_fd, W_x, b_x, w_s, b_s = parameters
     ptr, node, out_ptr, out_node = rows
     index = torch.stack([node, owners(ptr, node.numel())])
     edges = Edges.of_rows(index, x.size(0), (out_ptr, out_node, ptr, node))
@@ -138,8 +151,8 @@ class LCSMPBackward:
     @staticmethod
     def forward(
         grad: Tensor, W: Tensor, YG: Tensor, D: Tensor, F: Tensor, x: Tensor, b_d: Tensor,
-        W_fd: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, *rows: Tensor,
-        past: Tensor | None = None,
+        W_fd: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, ptr: Tensor, node: Tensor,
+        out_ptr: Tensor, out_node: Tensor, past: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
         """The products' gradients, and what flows between them.
 
@@ -148,7 +161,6 @@ class LCSMPBackward:
         kernel, grad = kernels(x), grad.contiguous()
         grad_F, grad_YG, sums = kernel.combine_backward(grad, F, YG, b_fd, b_x, w_s.view(-1))
         grad_D = torch.mm(grad_F, W_fd)
-        ptr, node, out_ptr, out_node = rows
         sums = kernel.shifted_difference_backward(
             grad_D, YG, b_d, ptr, node, out_ptr, out_node, grad_YG, sums
         )

@@ -6,7 +6,7 @@ too, finds by joins what its kernel turns out not to take, and second derivative
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +18,57 @@ from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import is_traced, operator
 from lcpool.ops.product.joins import connect_by_joins, gradients_by_joins
 from lcpool.ops.topk import KeepPlan
+
+
+class GraphSlices(NamedTuple):
+    """Which nodes and which clusters belong to each graph of a batch.
+
+    Attributes:
+        batch: the graph of each node.
+        num_nodes: the number of nodes of each graph, on the host.
+        num_clusters: the number of clusters of each graph, on the host.
+        first: the first cluster of each graph, and the end of the last.
+    """
+
+    batch: Tensor
+    num_nodes: Tensor
+    num_clusters: Tensor
+    first: Tensor
+
+    @classmethod
+    def of_one(cls, S: Assignment) -> GraphSlices:
+        """All nodes and clusters as one graph."""
+        plan = KeepPlan.of_one(S.num_nodes, S.num_clusters, S.node_index.device)
+        batch = S.node_index.new_zeros(S.num_nodes)
+        return cls(batch, plan.sizes.counts, plan.kept.counts, plan.kept.ptr)
+
+
+class SortedMatrices(NamedTuple):
+    """A by source, A by target, S' by node and S' by cluster, one after the other.
+
+    What a GPU's kernel keeps for the gradients; empty where joins were used.
+
+    Attributes:
+        ptr: where each row begins; the four begin with the rows 0, N, 2N and 3N, of which N is even
+            so that each of them lies at an address that a GPU reads well from.
+        column: the other end of each entry.
+        origin: number q of the dense row of a node lies at its origin + q, q counting the clusters
+            of all graphs; rows of clusters follow those of nodes.
+        entry: the entries.
+    """
+
+    ptr: Tensor
+    column: Tensor
+    origin: Tensor
+    entry: Tensor
+
+
+class Connected(NamedTuple):
+    """S'ᵀAS': its weights and its edges, sorted; and what a kernel keeps for their gradients."""
+
+    weight: Tensor
+    edges: Tensor
+    kept: SortedMatrices | None = None
 
 
 def connect_assignment(
@@ -43,18 +94,19 @@ def connect_assignment(
         for value, size in ((edge_weight, edge_index.size(1)), (S.weight, S.node_index.numel()))
     )
     weight, S = wide(weight), S.with_weight(wide(value))
-    graphs = []
+    graphs = None
     if batch is not None and plan is not None:
-        graphs = [batch.contiguous(), plan.sizes.counts, plan.kept.counts, plan.kept.ptr]
+        sizes, clusters = plan.sizes, plan.kept
+        graphs = GraphSlices(batch.contiguous(), sizes.counts, clusters.counts, clusters.ptr)
     given = (
-        edge_index, S.node_index, S.cluster_index, weight, S.weight, graphs,
+        edge_index, S.node_index, S.cluster_index, weight, S.weight, list(graphs or ()),
         S.num_nodes, S.num_clusters, self_loops, max_edges,
     )  # fmt: skip
     if is_traced():
-        values, edges, *_ = multiply(*given)
+        values, edges, *_ = product(*given)
     elif kernels(weight).takes_assignment(S, graphs):
         # Pending verdicts, which a traced call has none of, cannot pass through torch's dispatcher.
-        values, edges, *_ = multiply(*given, checks)
+        values, edges, *_ = product(*given, checks)
     else:
         # Autograd knows the way back, and need not find it again.
         edges, values = connect_by_joins(edge_index, weight, S, self_loops, max_edges, checks)
@@ -81,15 +133,15 @@ class ConnectAssignment:
         """By a kernel or by joins, which keep nothing."""
         S = Assignment(node, num_nodes, cluster, num_clusters, value)
         options = (self_loops, max_edges, checks or Checks())
-        found: tuple[Tensor, ...] | None = kernels(value).connect_assignment(
-            edge_index.contiguous(), edge_weight, S, graphs, *options
+        found = kernels(value).connect_assignment(
+            edge_index.contiguous(), edge_weight, S, _slices(graphs), *options
         )
         if found is None:
             edges, weight = connect_by_joins(edge_index, edge_weight, S, *options)
             assert weight is not None
-            found = weight, edges
-        weight, edges, *kept = found
-        return weight, edges, *(kept or (like.new_empty(0) for like in (*[node] * 3, value)))
+            found = Connected(weight, edges)
+        kept = found.kept or (like.new_empty(0) for like in (node, node, node, value))
+        return found.weight, found.edges, *kept
 
     @staticmethod
     def fake(
@@ -114,16 +166,19 @@ class ConnectAssignment:
         """By a kernel; by joins where gradients of the gradients are asked for."""
         if grad is None:
             return (None,) * 11
-        edges, kept, inputs, graphs = (
-            ctx.saved_tensors[part] for part in (0, slice(1, 5), slice(5, 10), slice(10, None))
-        )
+        (
+            edges, ptr, column, origin, entry, edge_index, node, cluster, edge_weight, value,
+            *graphs,
+        ) = ctx.saved_tensors  # fmt: skip
         if torch.is_grad_enabled():
-            edge_index, node, cluster, edge_weight, value = inputs
             num_nodes, num_clusters = ctx.sizes
             S = Assignment(node, num_nodes, cluster, num_clusters, value)
             grads = gradients_by_joins(grad, edges, edge_index, edge_weight, S)
         else:
-            grads = multiply_backward(grad, edges, *kept, *inputs, list(graphs), *ctx.sizes)
+            grads = product_backward(
+                grad, edges, ptr, column, origin, entry, edge_index, node, cluster, edge_weight,
+                value, graphs, *ctx.sizes,
+            )  # fmt: skip
         return None, None, None, *grads, *(None,) * 6
 
 
@@ -149,28 +204,35 @@ class Gradients:
     ) -> tuple[Tensor, Tensor]:
         """By a kernel, from what it kept, or by joins."""
         S = Assignment(node, num_nodes, cluster, num_clusters, value)
-        product = (grad.contiguous(), edges, edge_index.contiguous(), edge_weight, S)
-        grads: tuple[Tensor, Tensor] | None = kernels(grad).connect_assignment_backward(
-            *product, graphs, ptr, column, origin, entry
-        )
-        return gradients_by_joins(*product) if grads is None else grads
+        given = (grad.contiguous(), edges, edge_index.contiguous(), edge_weight, S)
+        kept = SortedMatrices(ptr, column, origin, entry)
+        grads = kernels(grad).connect_assignment_backward(*given, _slices(graphs), kept)
+        return gradients_by_joins(*given) if grads is None else grads
 
     @staticmethod
-    def fake(*inputs: Any) -> tuple[Tensor, Tensor]:
-        """As these."""
-        edge_weight, value = inputs[9:11]
+    def fake(
+        grad: Tensor, edges: Tensor, ptr: Tensor, column: Tensor, origin: Tensor, entry: Tensor,
+        edge_index: Tensor, node: Tensor, cluster: Tensor, edge_weight: Tensor, value: Tensor,
+        *_: Any,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """A gradient for each weight and each entry."""
         return edge_weight.new_empty(edge_weight.shape), value.new_empty(value.shape)
+
+
+def _slices(graphs: list[Tensor]) -> GraphSlices | None:
+    """As an operator took them apart."""
+    return GraphSlices(*graphs) if graphs else None
 
 
 ENTRIES = "Tensor edge_index, Tensor node, Tensor cluster, Tensor edge_weight, Tensor value"
 SIZES = "Tensor[] graphs, SymInt num_nodes, SymInt num_clusters"
 KEPT = "Tensor ptr, Tensor column, Tensor origin, Tensor entry"
-multiply = operator(
+product = operator(
     f"connect_assignment({ENTRIES}, {SIZES}, bool self_loops, SymInt max_edges) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     ConnectAssignment,
 )
-multiply_backward = operator(
+product_backward = operator(
     f"connect_assignment_backward(Tensor grad, Tensor edges, {KEPT}, {ENTRIES}, {SIZES}) "
     "-> (Tensor, Tensor)",
     Gradients,

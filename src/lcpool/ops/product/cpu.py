@@ -21,7 +21,8 @@ from lcpool.graph.checks import Checks
 from lcpool.graph.sizes import row_pointers
 from lcpool.ops.compiled import compiled
 from lcpool.ops.connect.cpu import search
-from lcpool.ops.connect.cpu_rows import EDGES_PER_THREAD, to_rows
+from lcpool.ops.connect.cpu_rows import EDGES_PER_THREAD, GraphRows, to_rows
+from lcpool.ops.product import Connected, GraphSlices
 from lcpool.ops.threads import in_parts
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-def takes_assignment(S: Assignment, graphs: list[Tensor]) -> bool:
+def takes_assignment(S: Assignment, graphs: GraphSlices | None) -> bool:
     """All of them."""
     return True
 
@@ -56,15 +57,15 @@ def connect_assignment(
     edge_index: Tensor,
     edge_weight: Tensor,
     S: Assignment,
-    graphs: list[Tensor],
+    graphs: GraphSlices | None,
     self_loops: bool,
     max_edges: int,
     checks: Checks,
-) -> tuple[Tensor, Tensor]:
+) -> Connected:
     """The weights of S'ᵀAS' and its edges, sorted; graphs need not be told apart."""
     graph, values = by_rows(edge_index, edge_weight, S)
     edges, weight = search(graph, self_loops, max_edges, values)
-    return torch.from_numpy(weight), torch.from_numpy(edges)
+    return Connected(torch.from_numpy(weight), torch.from_numpy(edges))
 
 
 def connect_assignment_backward(
@@ -73,18 +74,18 @@ def connect_assignment_backward(
     """The gradients of the weights of A and of the entries of S'."""
     graph, values = by_rows(edge_index, edge_weight, S)
     rows = (row_pointers(edges[0], S.num_clusters).numpy(), edges[1].numpy())
-    part = partial(spread_rows, graph=graph, values=values, rows=rows, grad=grad.numpy())
+    part = partial(spread_rows, graph=tuple(graph), values=values, rows=rows, grad=grad.numpy())
     parts = in_parts(part, S.num_clusters, grad.numel(), EDGES_PER_THREAD)
     a, left, right = (sum(grads[1:], start=grads[0]) for grads in zip(*parts, strict=True))
     source, n, c = (t.contiguous().numpy() for t in (edge_index[0], S.node_index, S.cluster_index))
-    value_grad = from_rows(c, graph[2], left) + from_rows(n, graph[4], right)
-    return torch.from_numpy(from_rows(source, graph[0], a)), torch.from_numpy(value_grad)
+    value_grad = from_rows(c, graph.into_ptr, left) + from_rows(n, graph.onto_ptr, right)
+    return torch.from_numpy(from_rows(source, graph.out_ptr, a)), torch.from_numpy(value_grad)
 
 
 def by_rows(
     edge_index: Tensor, edge_weight: Tensor, S: Assignment
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """A, S'ᵀ and S' by rows: where rows begin and their columns, of each; the entries of each."""
+) -> tuple[GraphRows, tuple[Any, ...]]:
+    """A, S'ᵀ and S' by rows, and the entries of each."""
     assert S.weight is not None
     (source, target), n, c, a, s = (
         t.detach().contiguous().numpy()
@@ -98,7 +99,8 @@ def by_rows(
 
     work = min(source.size, 2 * EDGES_PER_THREAD)
     A, St, S_ = chain(*in_parts(part, len(kinds), work, EDGES_PER_THREAD))
-    return (*A[:2], *St[:2], *S_[:2]), (A[2], St[2], S_[2])
+    (out_ptr, out, a), (into_ptr, into, v), (onto_ptr, onto, s) = A, St, S_
+    return GraphRows(out_ptr, out, into_ptr, into, onto_ptr, onto), (a, v, s)
 
 
 @compiled

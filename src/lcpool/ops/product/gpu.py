@@ -8,8 +8,6 @@ sums are made in the order of the entries, without atomics: the same input gives
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 import triton
@@ -20,10 +18,10 @@ from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Checks
 from lcpool.graph.edges import Neighbours
 from lcpool.graph.sizes import longest, owners, row_pointers
-from lcpool.ops.connect.gpu import Graphs, fits, pattern
+from lcpool.ops.connect.gpu import ClusterLayout, fits, pattern
 from lcpool.ops.launch import cdiv, kernel, power_of_2
+from lcpool.ops.product import Connected, GraphSlices, SortedMatrices
 from lcpool.ops.product.plain import select_columns
-from lcpool.ops.topk import KeepPlan
 
 __all__ = [
     "connect_assignment",
@@ -40,26 +38,9 @@ COLUMNS = 128
 ENTRIES = 128
 
 
-class Rows(NamedTuple):
-    """A by source, A by target, S' by node and S' by cluster, one after the other.
-
-    Attributes:
-        ptr: where each row begins; the four begin with the rows 0, N, 2N and 3N, of which N is even
-            so that each of them lies at an address that a GPU reads well from.
-        column: the other end of each entry.
-        origin: number q of the dense row of a node lies at its origin + q, q counting the clusters
-            of all graphs; rows of clusters follow those of nodes.
-        entry: the entries.
-    """
-
-    ptr: Tensor
-    column: Tensor
-    origin: Tensor
-    entry: Tensor
-
-    def parts(self, num_nodes: int) -> list[Neighbours]:
-        """The four of them."""
-        return [Neighbours(self.ptr[i * even(num_nodes) :], self.column) for i in range(4)]
+def parts(rows: SortedMatrices, num_nodes: int) -> list[Neighbours]:
+    """The four matrices."""
+    return [Neighbours(rows.ptr[i * even(num_nodes) :], rows.column) for i in range(4)]
 
 
 def even(number: int) -> int:
@@ -67,10 +48,12 @@ def even(number: int) -> int:
     return number + number % 2
 
 
-def takes_assignment(S: Assignment, graphs: list[Tensor]) -> bool:
+def takes_assignment(S: Assignment, graphs: GraphSlices | None) -> bool:
     """Whether the dense rows, and the bits, fit into memory, and the graphs are those of S'."""
-    counts = [count.numpy() for count in graphs[1:3]]
-    n, k = counts or (np.array([S.num_nodes]), np.array([S.num_clusters]))
+    if graphs is None:
+        n, k = np.array([S.num_nodes]), np.array([S.num_clusters])
+    else:
+        n, k = graphs.num_nodes.numpy(), graphs.num_clusters.numpy()
     room = (n + k) @ k <= MAX_NUMBERS and k.sum() == S.num_clusters
     return bool(room) and fits(S.num_nodes, S.num_clusters, int(k.max(initial=0)))
 
@@ -79,12 +62,12 @@ def connect_assignment(
     edge_index: Tensor,
     edge_weight: Tensor,
     S: Assignment,
-    graphs: list[Tensor],
+    graphs: GraphSlices | None,
     self_loops: bool,
     max_edges: int,
     checks: Checks,
-) -> tuple[Tensor, ...] | None:
-    """The weights of S'ᵀAS', its edges, sorted, and :class:`Rows` for the gradient.
+) -> Connected | None:
+    """The weights of S'ᵀAS', its edges, sorted, and the matrices by rows for the gradient.
 
     None where rows take too much memory, or where an edge or an entry leads out of its graph.
 
@@ -92,19 +75,18 @@ def connect_assignment(
         edge_index: the edges of A.
         edge_weight: its entries.
         S: S', with values.
-        graphs: the graph of each node, how many nodes and clusters each graph has (both on the
-            host), and the first cluster of each. Without them, all are one graph.
+        graphs: the graphs. Without them, all are one graph.
         self_loops: keep the diagonal.
         max_edges: refuse more edges than this.
         checks: pending verdicts, read with the number of edges.
     """
     if not takes_assignment(S, graphs):
         return None
-    batch, sizes, kept, first = graphs or one_graph(S)
+    batch, sizes, kept, first = graphs or GraphSlices.of_one(S)
     most = longest(kept)
-    known = Graphs(batch, owners(first, S.num_clusters), first, most)
+    known = ClusterLayout(batch, owners(first, S.num_clusters), first, most)
     rows = by_rows(edge_index, edge_weight, S, known)
-    out, _, onto, members = rows.parts(S.num_nodes)
+    out, _, onto, members = parts(rows, S.num_nodes)
     edges = pattern(onto, out, members, None, known, self_loops, max_edges, checks)
     if edges is None:
         return None
@@ -119,7 +101,7 @@ def connect_assignment(
     weigh[blocks(weight)](
         edges, weight.numel(), members.ptr, members.node, entry, origin, AS, weight, ENTRIES
     )
-    return weight, edges, *rows
+    return Connected(weight, edges, rows)
 
 
 def connect_assignment_backward(
@@ -128,20 +110,19 @@ def connect_assignment_backward(
     edge_index: Tensor,
     edge_weight: Tensor,
     S: Assignment,
-    graphs: list[Tensor],
-    *kept_rows: Tensor,
+    graphs: GraphSlices | None,
+    rows: SortedMatrices,
 ) -> tuple[Tensor, Tensor] | None:
     """The gradients of the weights of A and of the entries of S', or None where joins were used.
 
     With G the gradient of A', U = S'G and W = S'Gᵀ:
     dA(n, m) = Σ_q u_nq s_mq and dS'(n, p) = Σ_{n → m} a_nm w_mp + Σ_{m → n} a_mn u_mp.
     """
-    rows = Rows(*kept_rows)
     if not rows.ptr.numel():
         return None
     assert S.weight is not None
-    batch, sizes, kept, first = graphs or one_graph(S)
-    out, into, onto, _ = rows.parts(S.num_nodes)
+    batch, sizes, kept, first = graphs or GraphSlices.of_one(S)
+    out, into, onto, _ = parts(rows, S.num_nodes)
     origin, entry = rows.origin, rows.entry
     # U and the rows of G, W and those of Gᵀ.
     size = int((sizes + kept) @ kept)
@@ -162,14 +143,9 @@ def connect_assignment_backward(
     return of_weight, of_value
 
 
-def one_graph(S: Assignment) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """All nodes and clusters as one graph."""
-    plan = KeepPlan.of_one(S.num_nodes, S.num_clusters, S.node_index.device)
-    batch = S.node_index.new_zeros(S.num_nodes)
-    return batch, plan.sizes.counts, plan.kept.counts, plan.kept.ptr
-
-
-def by_rows(edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: Graphs) -> Rows:
+def by_rows(
+    edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: ClusterLayout
+) -> SortedMatrices:
     """Sort all by rows at once, and lay out the dense ones."""
     assert S.weight is not None
     (source, target), n = edge_index, even(S.num_nodes)
@@ -180,7 +156,7 @@ def by_rows(edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: Grap
     graph, first = torch.cat([graphs.batch, graphs.of_cluster]), graphs.first
     # A row ends where those before it and its own k_g numbers do, and with the last q of its graph.
     origin = first.diff()[graph].cumsum(0) - first[1:][graph]
-    return Rows(row_pointers(row, 3 * n + S.num_clusters), column, origin, entry)
+    return SortedMatrices(row_pointers(row, 3 * n + S.num_clusters), column, origin, entry)
 
 
 def columns(most: int) -> int:

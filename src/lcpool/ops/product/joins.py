@@ -23,32 +23,32 @@ MAX_MEETINGS = 2**24
 
 
 @dataclass(frozen=True)
-class Entries:
+class Coordinates:
     """A sparse matrix in coordinates; ``value`` is None for ones."""
 
     row: Tensor
     col: Tensor
     value: Tensor | None
 
-    def between(self, start: int, stop: int) -> Entries:
+    def between(self, start: int, stop: int) -> Coordinates:
         """The entries ``start`` to ``stop``."""
         value = None if self.value is None else self.value[start:stop]
-        return Entries(self.row[start:stop], self.col[start:stop], value)
+        return Coordinates(self.row[start:stop], self.col[start:stop], value)
 
 
 @dataclass(frozen=True)
-class Rows:
+class SparseRows:
     """A sparse matrix by rows: row i holds the entries ``ptr[i]`` to ``ptr[i + 1]``."""
 
     ptr: Tensor
-    entries: Entries
+    entries: Coordinates
 
     @classmethod
-    def of(cls, row: Tensor, col: Tensor, value: Tensor | None, num_rows: int) -> Rows:
+    def of(cls, row: Tensor, col: Tensor, value: Tensor | None, num_rows: int) -> SparseRows:
         """Sort the entries by row; within a row they keep their order."""
         row, order = row.sort(stable=True)
         value = None if value is None else value.index_select(0, order)
-        return cls(row_pointers(row, num_rows), Entries(row, col[order], value))
+        return cls(row_pointers(row, num_rows), Coordinates(row, col[order], value))
 
     @property
     def lengths(self) -> Tensor:
@@ -56,7 +56,7 @@ class Rows:
         return self.ptr.diff()
 
 
-def multiply(left: Entries, right: Rows, num_cols: int, checks: Checks) -> Entries:
+def multiply(left: Coordinates, right: SparseRows, num_cols: int, checks: Checks) -> Coordinates:
     """The product, its entries sorted by row and column, each position once."""
     lengths = right.lengths[left.col]
     (total,) = checks.read(lengths.sum())
@@ -67,13 +67,13 @@ def multiply(left: Entries, right: Rows, num_cols: int, checks: Checks) -> Entri
     keys = left.row[here] * num_cols + right.entries.col[there]
     if left.value is None and right.entries.value is None:
         keys = torch.unique(keys)
-        return Entries(keys // num_cols, keys % num_cols, None)
+        return Coordinates(keys // num_cols, keys % num_cols, None)
     keys, place = torch.unique(keys, return_inverse=True)
     sides = ((left.value, here), (right.entries.value, there))
     met = [value.index_select(0, at) for value, at in sides if value is not None]
     value = met[0] if len(met) == 1 else met[0] * met[1]
     value = value.new_zeros(keys.numel()).index_add(0, place, value)
-    return Entries(keys // num_cols, keys % num_cols, value)
+    return Coordinates(keys // num_cols, keys % num_cols, value)
 
 
 class TripleProduct:
@@ -90,13 +90,15 @@ class TripleProduct:
         work: the number of all meetings, which the number of entries cannot exceed.
     """
 
-    def __init__(self, Sr: Rows, A: Rows, S: Rows, num_cols: int, checks: Checks) -> None:
+    def __init__(
+        self, Sr: SparseRows, A: SparseRows, S: SparseRows, num_cols: int, checks: Checks
+    ) -> None:
         self.Sr, self.A, self.S, self.num_cols, self.checks = Sr, A, S, num_cols, checks
         work = meetings(Sr, A, S)
         self.work, size = checks.read(work.sum(), Sr.ptr[-1])
         self.cuts = [0, *Sr.ptr[cuts(work, self.work)].tolist(), size]
 
-    def blocks(self) -> Iterator[Entries]:
+    def blocks(self) -> Iterator[Coordinates]:
         """The entries of the product, block after block, sorted."""
         num_nodes = max(self.A.ptr.numel() - 1, 1)
         for start, stop in pairwise(self.cuts):
@@ -113,7 +115,7 @@ def cuts(work: Tensor, total: int) -> Tensor:
     return torch.nonzero(block.diff()).view(-1) + 1
 
 
-def meetings(Sr: Rows, A: Rows, S: Rows) -> Tensor:
+def meetings(Sr: SparseRows, A: SparseRows, S: SparseRows) -> Tensor:
     """How often each row of Sᵀ meets an entry in either join of (Sᵀ A) S, at the most."""
     through = A.lengths.index_add(0, A.entries.row, S.lengths[A.entries.col])
     work = through.new_zeros(Sr.ptr.numel() - 1)
@@ -134,9 +136,9 @@ def connect_by_joins(
     With ``left``, which has as many clusters, it stands in the place of the first S.
     """
     left = S if left is None else left
-    A = Rows.of(edge_index[0], edge_index[1], edge_weight, S.num_nodes)
-    by_node = Rows.of(S.node_index, S.cluster_index, S.weight, S.num_nodes)
-    by_cluster = Rows.of(left.cluster_index, left.node_index, left.weight, left.num_clusters)
+    A = SparseRows.of(edge_index[0], edge_index[1], edge_weight, S.num_nodes)
+    by_node = SparseRows.of(S.node_index, S.cluster_index, S.weight, S.num_nodes)
+    by_cluster = SparseRows.of(left.cluster_index, left.node_index, left.weight, left.num_clusters)
     product = TripleProduct(by_cluster, A, by_node, max(S.num_clusters, 1), checks)
     if product.work > max_edges:
         with torch.no_grad():
@@ -148,7 +150,7 @@ def connect_by_joins(
     return edges, torch.cat(weights) if weights else None
 
 
-def off_diagonal(block: Entries, self_loops: bool) -> tuple[Tensor, Tensor | None]:
+def off_diagonal(block: Coordinates, self_loops: bool) -> tuple[Tensor, Tensor | None]:
     """Edges and weights of a block of A', without the diagonal unless ``self_loops``."""
     edges, weight = torch.stack([block.row, block.col]), block.value
     if self_loops:
@@ -174,7 +176,7 @@ def gradients_by_joins(
         S: the assignment, with values.
     """
     assert S.weight is not None
-    by_node = Rows.of(
+    by_node = SparseRows.of(
         S.node_index,
         torch.arange(S.node_index.numel(), device=S.node_index.device),
         None,
