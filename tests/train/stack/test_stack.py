@@ -19,10 +19,10 @@ RUNS = 3
 EXACT = {"rtol": 0, "atol": 1e-9}
 
 
-@pytest.fixture(params=["run by run", "bands"])
+@pytest.fixture(params=["run by run", "at once"])
 def way(request, monkeypatch):
     """Both ways: the one of a CPU, and the one of a GPU."""
-    monkeypatch.setattr(RunRows, "banded", request.param == "bands")
+    monkeypatch.setattr(RunRows, "at_once", request.param == "at once")
     return request.param
 
 

@@ -1,7 +1,7 @@
 """Layers whose parameters carry a run in front.
 
-On a CPU a stacked layer calls, run by run, the very function the plain layer calls; on a GPU one
-kernel works on all runs (in float64, or without Triton, the runs are bands of one batched product).
+On a CPU a stacked layer calls, run by run, the very function the plain layer calls, and on a GPU
+in float64 or without Triton as well; else one kernel works on all runs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch_geometric.nn import Linear as PyGLinear
 
 from lcpool.nn.leaf import Bias, Projection, project
-from lcpool.train.stack.bands import BandedBatchNorm, BandedLinear, Spread
 from lcpool.train.stack.rows import Levels, Running, RunRows
 from lcpool.train.stack.runwise import RunwiseBatchNorm, RunwiseLinear, aligned
+from lcpool.train.stack.spread import Spread
 from lcpool.train.stack.stackable import CannotStackError
 
 
@@ -60,8 +60,7 @@ class StackedLinear(Stacked):
     def forward(self, x: Tensor) -> Tensor:
         """Transform every row with the parameters of its run."""
         rows, kernels = self.rows_of(x), gpu_kernels(x)
-        linear: Any = BandedLinear if rows.banded else RunwiseLinear
-        linear = linear if kernels is None else kernels.TritonLinear
+        linear: Any = RunwiseLinear if kernels is None else kernels.TritonLinear
         out: Tensor = linear.apply(x, self.weight, getattr(self, "bias", None), rows)
         return out
 
@@ -92,7 +91,7 @@ class StackedProjection(Stacked):
     def forward(self, x: Tensor) -> Tensor:
         """One value a row."""
         rows, p = self.rows_of(x), self.weight
-        if not rows.banded:
+        if not rows.at_once:
             parts = zip(map(aligned, torch.split(x, rows.counts)), map(aligned, p), strict=True)
             return torch.cat([project(part, of_run, self.normalize) for part, of_run in parts])
         if self.normalize:
@@ -125,12 +124,12 @@ class StackedBatchNorm(Stacked):
         if kernels is not None:
             out: Tensor = kernels.TritonBatchNorm.apply(*given, self.relu)
             return out
-        norm: Any = BandedBatchNorm if rows.banded else RunwiseBatchNorm
-        return self._finished(norm.apply(*given))
+        normal: Tensor = RunwiseBatchNorm.apply(*given)  # type: ignore[no-untyped-call]
+        return self._finished(normal)
 
     def _by_running(self, x: Tensor) -> Tensor:
         rows = self.rows_of(x)
-        if rows.banded:
+        if rows.at_once:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
             return x * per_row(scale, rows) + per_row(shift, rows)
@@ -221,7 +220,7 @@ def triton_kernels() -> ModuleType | None:
 
 def per_row(values: Tensor, rows: RunRows) -> Tensor:
     """The value of its run for every row."""
-    if rows.banded:
+    if rows.at_once:
         spread: Tensor = Spread.apply(values, rows)  # type: ignore[no-untyped-call]
         return spread
     return torch.cat([v.expand(n, -1) for v, n in zip(values, rows.counts, strict=True)])

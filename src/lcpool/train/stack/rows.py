@@ -31,24 +31,19 @@ class Running(NamedTuple):
 
 @dataclass(frozen=True)
 class RunRows:
-    """``counts[r]`` rows of run r, run after run.
-
-    On a GPU rows are laid into bands for batched products: band r holds the rows of run r and is
-    padded to the longest by repeating its last row, so that nothing of another run, NaN included,
-    ever enters it.
-    """
+    """``counts[r]`` rows of run r, run after run."""
 
     counts: list[int]
     device: torch.device
 
     @property
-    def banded(self) -> bool:
-        """Whether to work in bands; a CPU works run by run instead."""
+    def at_once(self) -> bool:
+        """Whether a launch a run would cost more than to work on all runs at once."""
         return self.device.type != "cpu"
 
     @cached_property
     def even(self) -> bool:
-        """Whether all runs have equally many rows: then the rows are bands as they stand."""
+        """Whether all runs have equally many rows."""
         return len(set(self.counts)) == 1
 
     @cached_property
@@ -62,12 +57,12 @@ class RunRows:
 
     @property
     def longest(self) -> int:
-        """RunRows of a band."""
+        """The most rows of a run."""
         return max(self.counts)
 
     @cached_property
     def table(self) -> Tensor:
-        """Counts, first rows, and how far rows move into their bands; one copy to the device."""
+        """Counts, first rows, and how far padding moves the rows; one copy to the device."""
         counts = torch.tensor(self.counts)
         first = counts.cumsum(0) - counts
         table = torch.stack([counts, first, torch.arange(len(counts)) * self.longest - first])
@@ -79,29 +74,14 @@ class RunRows:
         return self.table[0]
 
     @cached_property
-    def _places(self) -> Tensor:
-        return torch.arange(self.longest, device=self.device)
-
-    @cached_property
     def run(self) -> Tensor:
         """The run of each row."""
         runs = torch.arange(len(self.counts), device=self.device)
         return runs.repeat_interleave(self.sizes, output_size=self.total)
 
     @cached_property
-    def taken(self) -> Tensor:
-        """Whether a place of a band holds a row of its own, ``[runs, longest]``."""
-        return self._places < self.sizes.unsqueeze(-1)
-
-    @cached_property
-    def band(self) -> Tensor:
-        """The row at each place of the bands, ``[runs · longest]``."""
-        last, first = (self.sizes - 1).unsqueeze(-1), self.table[1].unsqueeze(-1)
-        return (self._places.minimum(last) + first).view(-1)
-
-    @cached_property
     def place(self) -> Tensor:
-        """The place of each row in the bands, ``[rows]``."""
+        """The place of each row where runs are padded to the longest, ``[rows]``."""
         return torch.arange(self.total, device=self.device) + self.table[2][self.run]
 
 

@@ -1,4 +1,4 @@
-"""Layers of several runs on a CPU: run by run, the very functions that the plain layers call.
+"""Layers of several runs, run by run: the very functions that the plain layers call.
 
 Each writes its rows where they belong, so that nothing is copied together afterwards. Only what
 does not begin where a tensor of its own would is copied: on some CPUs the order in which a product
