@@ -227,7 +227,6 @@ class Require:
 
     @staticmethod
     def fake(value: Tensor, ok: Tensor, message: str) -> Tensor:
-        """As it is."""
         return torch.empty_like(value)
 
 
@@ -245,7 +244,6 @@ class InRange:
 
     @staticmethod
     def fake(index: Tensor, size: int, name: str, unit: str) -> Tensor:
-        """As it is."""
         return torch.empty_like(index)
 
 
@@ -259,7 +257,6 @@ class GraphCount:
 
     @staticmethod
     def fake(batch: Tensor) -> Any:
-        """Not known before."""
         return torch.library.get_ctx().new_dynamic_size(min=1)
 
 

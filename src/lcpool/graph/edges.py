@@ -179,7 +179,6 @@ class SortedRows:
 
     @staticmethod
     def fake(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
-        """As many as there are."""
         return row.new_empty(num_rows + 1), node.new_empty(node.shape)
 
 

@@ -62,7 +62,6 @@ class Total:
 
     @staticmethod
     def fake(counts: Tensor) -> Any:
-        """Not known before; many layers ask whether it is 0."""
         return torch.library.get_ctx().new_dynamic_size(min=1)
 
 
@@ -78,7 +77,6 @@ class Begins:
 
     @staticmethod
     def fake(counts: Tensor) -> Tensor:
-        """One more than counts."""
         return counts.new_empty(counts.numel() + 1)
 
 

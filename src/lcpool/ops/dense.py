@@ -42,6 +42,6 @@ def safe_sqrt(x: Tensor) -> Tensor:
 
 
 def safe_div(x: Tensor, y: Tensor) -> Tensor:
-    """X / y, and 0 with gradient 0 where y = 0."""
+    """The quotient x / y, and 0 with gradient 0 where y = 0."""
     zero = y == 0
     return (x / y.masked_fill(zero, 1.0)).masked_fill(zero, 0.0)

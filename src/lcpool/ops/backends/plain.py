@@ -1,4 +1,7 @@
-"""Every kernel in plain torch: for devices without compiled ones, and to check those against."""
+"""Every kernel in plain torch: for devices without compiled ones, and to check those against.
+
+The gradients among them are differentiable again: second derivatives go through them everywhere.
+"""
 
 from lcpool.ops.connect.plain import *
 from lcpool.ops.fused_lcpool.plain import *

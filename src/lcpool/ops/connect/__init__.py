@@ -189,7 +189,6 @@ class ConnectClusters:
 
     @staticmethod
     def fake(edge_index: Tensor, *_: Any) -> Tensor:
-        """As many edges as will be found."""
         return edge_index.new_empty(2, torch.library.get_ctx().new_dynamic_size())
 
 

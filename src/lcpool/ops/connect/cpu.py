@@ -50,7 +50,6 @@ def connect_clusters(
     checks: Checks,
     hops: int,
 ) -> Tensor:
-    """The pattern of S'ᵀAS' for S = I + A; graphs need not be told apart."""
     return search_clusters(edges.index, kept.perm, edges.num_nodes, self_loops, max_edges, hops)
 
 
@@ -157,7 +156,6 @@ class ClusterSearch:
 def cluster_search(
     edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool
 ) -> ClusterSearch:
-    """The graph by rows, and a bound on each row of A'."""
     # Not made contiguous: edges that are mapped into memory are read where they lie.
     source, target = edge_index.numpy()
     graph = prepare(source, target, perm.contiguous().numpy(), num_nodes)

@@ -95,7 +95,6 @@ class LCPool:
 
     @staticmethod
     def fake(x: Tensor, W_d: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-        """A row and a number for each kept node, and for each node."""
         *_, kept_ptr, num_kept = rest
         nodes, kept = kept_ptr.new_empty(x.size(0)), kept_ptr.new_empty(num_kept)
         s, *values = LCSMPScores.fake(x, W_d)
@@ -104,7 +103,6 @@ class LCPool:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep all but X' and h(î), which a caller may change; these have gradients."""
         ctx.save_for_backward(*output[2:], *inputs[:-1])
         ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
@@ -162,7 +160,6 @@ class LCPoolBackward:
         grad: Tensor, grad_score: Tensor | None, chosen: list[Tensor], values: list[Tensor],
         inputs: list[Tensor], *_: Any,
     ) -> tuple[Tensor, ...]:  # fmt: skip
-        """As large as what they are the gradients of."""
         return LCSMPBackward.fake(grad, *values, *inputs)
 
 

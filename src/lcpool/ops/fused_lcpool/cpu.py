@@ -20,7 +20,6 @@ __all__ = ["softmax_topk_gate", "softmax_topk_gate_backward"]
 def softmax_topk_gate(
     x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> GatedTopK:
-    """The kept nodes and their features, h being the softmax of ``rank`` over each graph."""
     out, score, h = x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept), torch.empty_like(rank)
     perm, batch = (torch.empty(num_kept, dtype=torch.int64) for _ in range(2))
     place = perm.new_empty(rank.numel())
@@ -39,7 +38,6 @@ def softmax_topk_gate_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
     counts: Tensor, ptr: Tensor, kept_ptr: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradients of ``rank``, and of x in X' = x h with h as it is."""
     of_score = h.new_zeros(len(grad)) if grad_score is None else grad_score
     tensors = (grad, of_score, x.detach(), perm, place, h, ptr, kept_ptr)
     inputs = [values.numpy() for values in tensors]

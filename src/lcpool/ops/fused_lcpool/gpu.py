@@ -21,7 +21,6 @@ ROWS, WARPS = 64, 8
 def softmax_topk_gate(
     x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> GatedTopK:
-    """The kept nodes and their features, h being the softmax of ``rank`` over each graph."""
     if longest(counts) > MAX_NODES:
         return plain.softmax_topk_gate(x, rank, counts, ptr, kept_ptr, num_kept)
     out, score, h = x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept), torch.empty_like(rank)
@@ -39,7 +38,6 @@ def softmax_topk_gate_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
     counts: Tensor, ptr: Tensor, kept_ptr: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradients of ``rank``, and of x in X' = x h with h as it is."""
     if longest(counts) > MAX_NODES:
         return plain.softmax_topk_gate_backward(
             grad, grad_score, x, perm, place, h, counts, ptr, kept_ptr

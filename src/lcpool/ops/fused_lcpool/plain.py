@@ -18,7 +18,6 @@ __all__ = ["softmax_topk_gate", "softmax_topk_gate_backward"]
 def softmax_topk_gate(
     x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> GatedTopK:
-    """The kept nodes and their features, h being the softmax of ``rank`` over each graph."""
     h, (perm, batch) = softmax(rank, ptr), topk(rank, counts, ptr, kept_ptr, num_kept)
     place = perm.new_full((rank.numel(),), -1)
     place[perm] = torch.arange(num_kept, device=perm.device)
@@ -30,7 +29,6 @@ def softmax_topk_gate_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
     counts: Tensor, ptr: Tensor, kept_ptr: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradients of ``rank``, h (g − Σ g h), and of x in X' = x h with h as it is."""
     of_h = (grad * x.index_select(0, perm)).sum(-1)
     of_h = of_h if grad_score is None else of_h + grad_score
     product = of_h * h.index_select(0, perm)

@@ -22,12 +22,10 @@ class Gate:
 
     @staticmethod
     def fake(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
-        """A row and a number for each kept node."""
         return x.new_empty(perm.numel(), x.size(1)), h.new_empty(perm.numel())
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep what was gathered from."""
         ctx.save_for_backward(*inputs)
         ctx.set_materialize_grads(False)
 
@@ -61,7 +59,6 @@ class GateBackward:
     def fake(
         grad: Tensor, grad_score: Tensor | None, x: Tensor, h: Tensor, perm: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """As these."""
         return x.new_empty(x.shape), h.new_empty(h.shape)
 
 

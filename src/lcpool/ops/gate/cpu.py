@@ -14,7 +14,6 @@ __all__ = ["gate", "gate_backward"]
 
 
 def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
-    """(X ⊙ h)(î, :) and h(î)."""
     rows, values, kept = array(x), array(h), perm.numpy()
     out, score = np.empty((kept.size, rows.shape[1]), rows.dtype), np.empty(kept.size, rows.dtype)
 
@@ -28,7 +27,6 @@ def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
 def gate_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, h: Tensor, perm: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of x and h: zeros for nodes that were dropped."""
     upstream, rows, values, kept = array(grad), array(x), array(h), perm.numpy()
     of_score = np.zeros(kept.size, rows.dtype) if grad_score is None else array(grad_score)
     grad_x, grad_h = np.zeros_like(rows), np.zeros_like(values)

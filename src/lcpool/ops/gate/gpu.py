@@ -13,7 +13,6 @@ __all__ = ["gate", "gate_backward"]
 
 
 def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
-    """(X ⊙ h)(î, :) and h(î)."""
     out, score = x.new_empty(perm.numel(), x.size(1)), h.new_empty(perm.numel())
     if perm.numel():
         scale[(perm.numel(),)](x, h, perm, out, score, x.size(1), block(x))
@@ -23,7 +22,6 @@ def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
 def gate_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, h: Tensor, perm: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of x and h: zeros for nodes that were dropped."""
     grad_x, grad_h = torch.zeros_like(x), torch.zeros_like(h)
     if perm.numel():
         unscale[(perm.numel(),)](

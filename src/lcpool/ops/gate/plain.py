@@ -11,7 +11,6 @@ __all__ = ["gate", "gate_backward"]
 
 
 def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
-    """(X ⊙ h)(î, :) and h(î)."""
     score = h.index_select(0, perm)
     return x.index_select(0, perm) * score.unsqueeze(-1), score
 
@@ -19,7 +18,6 @@ def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
 def gate_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, h: Tensor, perm: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of x and h, for which there are gradients again; zeros for dropped nodes."""
     score = h.index_select(0, perm).unsqueeze(-1)
     of_h = (wide(grad) * wide(x).index_select(0, perm)).sum(-1).to(h.dtype)
     of_h = of_h if grad_score is None else of_h + grad_score

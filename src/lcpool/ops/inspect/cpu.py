@@ -16,7 +16,7 @@ __all__ = ["inspect", "sort_by_row"]
 def inspect(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> BatchFacts:
     """Look at edges and at the graph of each node."""
     source, target = edge_index.numpy()
-    in_range, in_order, symmetric, ptr = look(source, target, num_nodes)
+    in_range, in_order, symmetric, ptr = inspect_edges(source, target, num_nodes)
     known = (in_range, in_order, symmetric)
     if batch is None or not batch.numel():
         return BatchFacts(*known, True, 0, 0, torch.from_numpy(ptr))
@@ -30,13 +30,12 @@ def inspect(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> BatchFa
 
 
 def sort_by_row(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
-    """Where each row begins in ``node`` sorted by ``row``, and that; in a row the order stays."""
     ptr, out, _ = to_rows(row.numpy(), node.numpy(), None, num_rows, np.int64)
     return torch.from_numpy(ptr), torch.from_numpy(out)
 
 
 @compiled
-def look(source, target, num_nodes):
+def inspect_edges(source, target, num_nodes):
     """In range, in order, symmetric; and where the edges out of each node begin."""
     ptr = np.zeros(num_nodes + 1, np.int64)
     ordered = True

@@ -30,7 +30,7 @@ def inspect(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> BatchFa
     # to be cleared before.
     found = ptr.new_empty(2 + GRAPHS + 1 + programs)
     graphs, step = (edge_index, 0) if batch is None else (batch, batch.stride(0))
-    look[(programs,)](
+    inspect_edges[(programs,)](
         edge_index, graphs, ptr, found, count, num_nodes, num_batch,
         *edge_index.stride(), step, count.bit_length(), BLOCK, GRAPHS,
     )  # fmt: skip
@@ -48,7 +48,7 @@ def inspect(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> BatchFa
 
 
 @kernel
-def look(
+def inspect_edges(
     edges, batch, ptr, found, count, num_nodes, num_batch, second, step, batch_step, steps,
     BLOCK: tl.constexpr, GRAPHS: tl.constexpr,
 ):  # fmt: skip

@@ -21,6 +21,5 @@ def inspect(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> BatchFa
 
 
 def sort_by_row(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
-    """Where each row begins in ``node`` sorted by ``row``, and that; in a row the order stays."""
     row, order = row.sort(stable=True)
     return row_pointers(row, num_rows), node[order]

@@ -81,14 +81,12 @@ class LCSMPScores:
 
     @staticmethod
     def fake(x: Tensor, W_d: Tensor, *_: Tensor | None) -> tuple[Tensor, ...]:
-        """As wide as they are."""
         width, channels = W_d.shape
         YG, D, F = (x.new_empty(x.size(0), size) for size in (2 * width, width, width))
         return x.new_empty(x.size(0)), W_d.new_empty(2 * width, channels), YG, D, F
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep everything; the gradient is of the scores alone."""
         ctx.save_for_backward(*output[1:], *inputs)
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
@@ -172,7 +170,6 @@ class LCSMPBackward:
         grad: Tensor, W: Tensor, YG: Tensor, D: Tensor, F: Tensor, x: Tensor, b_d: Tensor,
         W_fd: Tensor, *_: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
-        """As what they are of."""
         like = (value.new_empty(value.shape) for value in (x, W, W_fd))
         return *like, b_d.new_empty(4 * b_d.numel() + 1)
 

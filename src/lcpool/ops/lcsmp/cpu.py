@@ -14,7 +14,6 @@ __all__ = ["combine", "combine_backward", "shifted_difference_backward", "shifte
 
 
 def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
-    """D: Σ relu(y_i + b − y_k) over the neighbours k of each node i, y being the left of ``YG``."""
     D = YG.new_empty(YG.size(0), b_d.numel())
     y, out, b, rows = YG.numpy(), D.numpy(), b_d.detach().numpy(), (ptr.numpy(), node.numpy())
 
@@ -29,7 +28,6 @@ def shifted_difference_backward(
     grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
     out_node: Tensor, grad_YG: Tensor, sums: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Write the gradient of y into the left of ``grad_YG``; that of b is put after ``sums``."""
     inputs = (grad, YG, b_d, ptr, node, out_ptr, out_node)
     arrays = [*(values.detach().numpy() for values in inputs), grad_YG.numpy()]
 
@@ -41,7 +39,6 @@ def shifted_difference_backward(
 
 
 def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor) -> Tensor:
-    """(relu(F + b_fd) + relu(G + b_x)) w_s + b_s, G being the right of ``YG``."""
     s = F.new_empty(F.size(0))
     arrays = [values.detach().numpy() for values in (F, YG, b_fd, b_x, w_s, b_s, s)]
     in_parts(lambda start, stop: add_up(start, stop, *arrays), F.size(0), F.numel(), LEAST)
@@ -51,7 +48,6 @@ def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: 
 def combine_backward(
     grad: Tensor, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of F, of G in the right of one like ``YG``, and [b_fd ‖ b_x ‖ w_s ‖ b_s]'s."""
     grad_F, grad_YG = torch.empty_like(F), torch.empty_like(YG)
     inputs = [values.detach().numpy() for values in (grad, F, YG, b_fd, b_x, w_s)]
     outputs = (grad_F.numpy(), grad_YG.numpy())

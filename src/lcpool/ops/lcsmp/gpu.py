@@ -19,7 +19,6 @@ FEWEST, MOST, PROGRAMS = 4, 32, 2048
 
 
 def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
-    """D: Σ relu(y_i + b − y_k) over the neighbours k of each node i, y being the left of ``YG``."""
     D = YG.new_empty(YG.size(0), b_d.numel())
     if D.numel():
         width = block(D)
@@ -33,7 +32,6 @@ def shifted_difference_backward(
     grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
     out_node: Tensor, grad_YG: Tensor, sums: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Write the gradient of y into the left of ``grad_YG``; that of b is put after ``sums``."""
     if grad.numel():
         width = block(grad)
         spread_differences[(len(sums), cdiv(grad.size(1), width))](
@@ -44,7 +42,6 @@ def shifted_difference_backward(
 
 
 def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor) -> Tensor:
-    """(relu(F + b_fd) + relu(G + b_x)) w_s + b_s, G being the right of ``YG``."""
     s = F.new_empty(F.size(0))
     if s.numel():
         tile = rows_of(F)

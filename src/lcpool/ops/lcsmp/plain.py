@@ -11,7 +11,6 @@ __all__ = ["combine", "combine_backward", "shifted_difference_backward", "shifte
 
 
 def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
-    """D: Σ relu(y_i + b − y_k) over the neighbours k of each node i, y being the left of ``YG``."""
     y = YG[:, : b_d.numel()]
     return difference_sum(y + b_d, y, ptr, node)
 
@@ -20,7 +19,6 @@ def shifted_difference_backward(
     grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
     out_node: Tensor, grad_YG: Tensor, sums: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Write the gradient of y into the left of ``grad_YG``; that of b is put after ``sums``."""
     y = YG[:, : b_d.numel()]
     grad_z, grad_y = difference_sum_backward(grad, y + b_d, y, ptr, node, out_ptr, out_node)
     torch.add(grad_z, grad_y, out=grad_YG[:, : b_d.numel()])
@@ -28,14 +26,12 @@ def shifted_difference_backward(
 
 
 def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor) -> Tensor:
-    """(relu(F + b_fd) + relu(G + b_x)) w_s + b_s, G being the right of ``YG``."""
     return ((F + b_fd).relu() + (YG[:, F.size(1) :] + b_x).relu()) @ w_s + b_s
 
 
 def combine_backward(
     grad: Tensor, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of F, of G in the right of one like ``YG``, and [b_fd ‖ b_x ‖ w_s ‖ b_s]'s."""
     f, g = (F + b_fd).relu(), (YG[:, F.size(1) :] + b_x).relu()
     each = grad.unsqueeze(-1) * w_s
     grad_F, grad_G = each.masked_fill(f == 0, 0.0), each.masked_fill(g == 0, 0.0)

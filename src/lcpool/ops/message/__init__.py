@@ -60,7 +60,6 @@ class GCNRoots:
 
     @staticmethod
     def fake(ptr: Tensor, node: Tensor) -> Tensor:
-        """A number a node."""
         return ptr.new_empty(ptr.numel() - 1, dtype=torch.float64)
 
 
@@ -81,12 +80,10 @@ class Aggregate:
 
     @staticmethod
     def fake(x: Tensor, *_: Tensor | None) -> Tensor:
-        """As many as there are."""
         return x.new_empty(x.shape)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        """Keep the edges."""
         ctx.save_for_backward(*inputs[1:])
 
     @staticmethod
@@ -113,12 +110,10 @@ class SumOfDifferences:
 
     @staticmethod
     def fake(z: Tensor, *_: Tensor | None) -> Tensor:
-        """As many as there are."""
         return z.new_empty(z.shape)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        """Keep everything but the differences."""
         ctx.save_for_backward(*inputs)
 
     @staticmethod
@@ -140,7 +135,6 @@ class SpreadDifferences:
 
     @staticmethod
     def fake(grad: Tensor, z: Tensor, y: Tensor, *rows: Tensor) -> tuple[Tensor, Tensor]:
-        """A gradient for each of them."""
         return z.new_empty(z.shape), y.new_empty(y.shape)
 
 

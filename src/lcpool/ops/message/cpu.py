@@ -24,12 +24,10 @@ def array(x: Tensor) -> Any:
 
 
 def gcn_roots(ptr: Tensor, node: Tensor) -> Tensor:
-    """(1 + number of neighbours but itself)^(-1/2) of each node, in double."""
     return torch.from_numpy(inverse_roots(ptr.numpy(), node.numpy()))
 
 
 def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Tensor:
-    """The sum of x over each node's neighbours; with ``roots``, GCN's."""
     values, row_ptr, nodes = array(x), ptr.numpy(), node.numpy()
     out = np.empty_like(values)
     if roots is None:
@@ -47,7 +45,6 @@ def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Ten
 
 
 def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
-    """Σ relu(z_i − y_k) over the neighbours k of each node i."""
     own, others, row_ptr, nodes = array(z), array(y), ptr.numpy(), node.numpy()
     out, no_shift = np.empty_like(own), np.zeros(own.shape[1], own.dtype)
 
@@ -61,7 +58,6 @@ def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
 def difference_sum_backward(
     grad: Tensor, z: Tensor, y: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor, out_node: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of z and y."""
     grads, own, others = array(grad), array(z), array(y)
     rows = (ptr.numpy(), node.numpy(), out_ptr.numpy(), out_node.numpy())
     grad_z, grad_y = np.empty_like(own), np.empty_like(own)

@@ -17,7 +17,6 @@ NODES = 128
 
 
 def gcn_roots(ptr: Tensor, node: Tensor) -> Tensor:
-    """(1 + number of neighbours but itself)^(-1/2) of each node."""
     num_nodes = ptr.numel() - 1
     roots = torch.empty(num_nodes, dtype=torch.float64, device=ptr.device)
     if num_nodes:
@@ -26,7 +25,6 @@ def gcn_roots(ptr: Tensor, node: Tensor) -> Tensor:
 
 
 def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Tensor:
-    """The sum of x over each node's neighbours; with ``roots``, GCN's."""
     out = torch.empty_like(x)
     if out.numel():
         scale = x if roots is None else roots
@@ -38,7 +36,6 @@ def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Ten
 
 
 def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
-    """Σ relu(z_i − y_k) over the neighbours k of each node i."""
     out = torch.empty_like(y)
     if out.numel():
         width = block(y)
@@ -51,7 +48,6 @@ def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
 def difference_sum_backward(
     grad: Tensor, z: Tensor, y: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor, out_node: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of z and y."""
     grad_z, grad_y = torch.empty_like(z), torch.empty_like(y)
     if grad.numel():
         width = block(y)

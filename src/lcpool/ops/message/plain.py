@@ -12,13 +12,11 @@ __all__ = ["aggregate", "difference_sum", "difference_sum_backward", "gcn_roots"
 
 
 def gcn_roots(ptr: Tensor, node: Tensor) -> Tensor:
-    """(1 + number of neighbours but itself)^(-1/2) of each node, in double."""
     other = node != owners(ptr, node.numel())
     return (1 + row_sum(other.double(), ptr)).rsqrt()
 
 
 def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Tensor:
-    """The sum of x over each node's neighbours; with ``roots``, GCN's."""
     values = wide(x)
     if roots is None:
         return row_sum(values.index_select(0, node), ptr).to(x.dtype)
@@ -31,7 +29,6 @@ def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Ten
 
 
 def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
-    """Σ relu(z_i − y_k) over the neighbours k of each node i."""
     differences = wide(z).index_select(0, owners(ptr, node.numel())) - wide(y).index_select(0, node)
     return row_sum(differences.relu(), ptr).to(y.dtype)
 
@@ -39,7 +36,6 @@ def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
 def difference_sum_backward(
     grad: Tensor, z: Tensor, y: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor, out_node: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of z and y, for which there are gradients again."""
     own, others, grads = wide(z), wide(y), wide(grad)
     row, out_row = owners(ptr, node.numel()), owners(out_ptr, out_node.numel())
     # NaN counts as positive, as in torch's relu: it must not be lost.

@@ -23,7 +23,7 @@ def neighbour_max(x: Tensor, edges: Edges) -> Tensor:
     """
     check_lengths(x=(x, edges.num_nodes))
     most: Tensor
-    most, *_ = maximum(x, *both_ways(edges, x))
+    most, *_ = neighbour_max_operator(x, *both_ways(edges, x))
     return most
 
 
@@ -45,12 +45,10 @@ class NeighbourMax:
 
     @staticmethod
     def fake(x: Tensor, *_: Tensor | None) -> tuple[Tensor, Tensor]:
-        """As many as there are."""
         return x.new_empty(x.shape), x.new_empty(x.shape, dtype=torch.int32)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
-        """Keep what tells who has a maximum."""
         x, _, _, *out = inputs
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(x, *output, *out)
@@ -78,11 +76,12 @@ class NeighbourMaxBackward:
 
     @staticmethod
     def fake(share: Tensor, x: Tensor, *_: Tensor) -> Tensor:
-        """As many as there are."""
         return x.new_empty(x.shape)
 
 
-maximum = operator(f"neighbour_max(Tensor x, {ROWS}) -> (Tensor, Tensor)", NeighbourMax)
+neighbour_max_operator = operator(
+    f"neighbour_max(Tensor x, {ROWS}) -> (Tensor, Tensor)", NeighbourMax
+)
 neighbour_max_backward = operator(
     "neighbour_max_backward(Tensor share, Tensor x, Tensor most, Tensor out_ptr, Tensor out_node) "
     "-> Tensor",

@@ -14,7 +14,6 @@ __all__ = ["neighbour_max", "neighbour_max_backward"]
 
 
 def neighbour_max(x: Tensor, ptr: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
-    """The maximum over each node's neighbours, zeros without any, and how many share it."""
     values, row_ptr, nodes = array(x), ptr.numpy(), node.numpy()
     most, ties = np.empty_like(values), np.empty(values.shape, np.int32)
 
@@ -28,7 +27,6 @@ def neighbour_max(x: Tensor, ptr: Tensor, node: Tensor) -> tuple[Tensor, Tensor]
 def neighbour_max_backward(
     share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor
 ) -> Tensor:
-    """The sum of the shares of maxima that each node has."""
     shares, values, maxima = array(share), array(x), array(most)
     rows, grad = (out_ptr.numpy(), out_node.numpy()), np.empty_like(shares)
 

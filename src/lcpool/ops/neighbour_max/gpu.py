@@ -13,7 +13,6 @@ __all__ = ["neighbour_max", "neighbour_max_backward"]
 
 
 def neighbour_max(x: Tensor, ptr: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
-    """The maximum over each node's neighbours, zeros without any, and how many share it."""
     most, ties = torch.empty_like(x), torch.empty(x.shape, dtype=torch.int32, device=x.device)
     if most.numel():
         width = block(x)
@@ -24,7 +23,6 @@ def neighbour_max(x: Tensor, ptr: Tensor, node: Tensor) -> tuple[Tensor, Tensor]
 def neighbour_max_backward(
     share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor
 ) -> Tensor:
-    """The sum of the shares of maxima that each node has."""
     grad = torch.empty_like(x)
     if grad.numel():
         width = block(x)

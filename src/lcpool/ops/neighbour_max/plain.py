@@ -13,7 +13,6 @@ __all__ = ["neighbour_max", "neighbour_max_backward"]
 
 
 def neighbour_max(x: Tensor, ptr: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
-    """The maximum over each node's neighbours, zeros without any, and how many share it."""
     row, rows = owners(ptr, node.numel()), x.index_select(0, node)
     most = x.new_full((ptr.numel() - 1, x.size(1)), -torch.inf)
     most = most.scatter_reduce(0, row.unsqueeze(-1).expand_as(rows), rows, "amax")
@@ -25,6 +24,5 @@ def neighbour_max(x: Tensor, ptr: Tensor, node: Tensor) -> tuple[Tensor, Tensor]
 def neighbour_max_backward(
     share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor
 ) -> Tensor:
-    """The sum of the shares of maxima that each node has, for which there is a gradient again."""
     is_most = x.index_select(0, owners(out_ptr, out_node.numel())) == most.index_select(0, out_node)
     return row_sum(share.index_select(0, out_node).masked_fill(~is_most, 0.0), out_ptr).to(x.dtype)

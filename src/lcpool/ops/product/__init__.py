@@ -147,7 +147,6 @@ class ConnectAssignment:
     def fake(
         edge_index: Tensor, node: Tensor, _: Tensor, __: Tensor, value: Tensor, *___: Any
     ) -> Any:
-        """As many edges as will be found."""
         ctx = torch.library.get_ctx()
         size = ctx.new_dynamic_size()
         kept = (like.new_empty(ctx.new_dynamic_size()) for like in (*[node] * 3, value))
@@ -155,7 +154,6 @@ class ConnectAssignment:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        """No product of two entries is kept."""
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*output[1:], *inputs[:5], *inputs[5])
@@ -215,7 +213,6 @@ class Gradients:
         edge_index: Tensor, node: Tensor, cluster: Tensor, edge_weight: Tensor, value: Tensor,
         *_: Any,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """A gradient for each weight and each entry."""
         return edge_weight.new_empty(edge_weight.shape), value.new_empty(value.shape)
 
 

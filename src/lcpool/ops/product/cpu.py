@@ -62,7 +62,6 @@ def connect_assignment(
     max_edges: int,
     checks: Checks,
 ) -> Connected:
-    """The weights of S'ᵀAS' and its edges, sorted; graphs need not be told apart."""
     graph, values = by_rows(edge_index, edge_weight, S)
     edges, weight = search(graph, self_loops, max_edges, values)
     return Connected(torch.from_numpy(weight), torch.from_numpy(edges))
@@ -71,7 +70,6 @@ def connect_assignment(
 def connect_assignment_backward(
     grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment, *_: Any
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of the weights of A and of the entries of S'."""
     graph, values = by_rows(edge_index, edge_weight, S)
     rows = (row_pointers(edges[0], S.num_clusters).numpy(), edges[1].numpy())
     part = partial(spread_rows, graph=tuple(graph), values=values, rows=rows, grad=grad.numpy())

@@ -49,17 +49,15 @@ class Softmax:
 
     @staticmethod
     def fake(values: Tensor, ptr: Tensor) -> Tensor:
-        """One for each value."""
         return values.new_empty(values.shape)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        """Keep the result."""
         ctx.save_for_backward(output, inputs[1])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """H (g − Σ g h)."""
+        """The gradient of the values: h (g − Σ g h)."""
         again = torch.is_grad_enabled()  # The gradient's own gradient is asked for.
         spread = plain.softmax_backward if again else softmax_backward
         return spread(grad, *ctx.saved_tensors), None
@@ -70,12 +68,11 @@ class SoftmaxBackward:
 
     @staticmethod
     def forward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
-        """H (g − Σ g h)."""
+        """The gradient of the values: h (g − Σ g h)."""
         return kernels(h).softmax_backward(grad.contiguous(), h.contiguous(), ptr)
 
     @staticmethod
     def fake(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
-        """One for each value."""
         return h.new_empty(h.shape)
 
 
@@ -89,14 +86,12 @@ class MeanAndMax:
 
     @staticmethod
     def fake(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-        """A row for each graph."""
         graphs, channels = ptr.numel() - 1, x.size(1)
         ties = x.new_empty(graphs, channels, dtype=torch.int32)
         return x.new_empty(graphs, 2 * channels), ties
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep what tells who has the maximum."""
         ctx.save_for_backward(*inputs, *output)
         ctx.set_materialize_grads(False)
 
@@ -120,7 +115,6 @@ class ReadoutBackward:
 
     @staticmethod
     def fake(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
-        """As many as there are nodes."""
         return x.new_empty(x.shape)
 
 

@@ -14,7 +14,6 @@ __all__ = ["readout", "readout_backward", "softmax", "softmax_backward"]
 
 
 def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean ‖ max of each graph, and how many nodes share each maximum."""
     out = x.new_empty(ptr.numel() - 1, 2 * x.size(1))
     ties = torch.empty(ptr.numel() - 1, x.size(1), dtype=torch.int32)
     mean_and_max(x.detach().numpy(), ptr.numpy(), out.numpy(), ties.numpy())
@@ -22,7 +21,6 @@ def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
-    """The gradient of x; nodes that share a maximum share its gradient."""
     grad_x = torch.empty_like(x)
     arrays = (grad, x.detach(), ptr, out, ties, grad_x)
     spread(*(values.numpy() for values in arrays))
@@ -30,14 +28,12 @@ def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Te
 
 
 def softmax(values: Tensor, ptr: Tensor) -> Tensor:
-    """The softmax over the nodes of each graph."""
     h = torch.empty_like(values)
     normalize(0, ptr.numel() - 1, values.detach().numpy(), ptr.numpy(), h.numpy())
     return h
 
 
 def softmax_backward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
-    """The gradient of the values."""
     out = torch.empty_like(h)
     denormalize(grad.numpy(), h.numpy(), ptr.numpy(), out.numpy())
     return out
@@ -97,7 +93,7 @@ def normalize(start, stop, values, ptr, h):
 
 @compiled
 def denormalize(grad, h, ptr, out):
-    """H (g − Σ g h)."""
+    """The gradient of the values: h (g − Σ g h)."""
     for g in range(ptr.size - 1):
         inner = 0.0
         for i in range(ptr[g], ptr[g + 1]):

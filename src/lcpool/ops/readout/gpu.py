@@ -15,7 +15,6 @@ LONG = 256
 
 
 def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean ‖ max of each graph, and how many nodes share each maximum."""
     out = x.new_empty(ptr.numel() - 1, 2 * x.size(1))
     ties = torch.empty(ptr.numel() - 1, x.size(1), dtype=torch.int32, device=x.device)
     if out.numel():
@@ -24,7 +23,6 @@ def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
-    """The gradient of x; nodes that share a maximum share its gradient."""
     grad_x = torch.empty_like(x)
     if grad.numel():
         spread[grid(x, ptr)](grad, x, ptr, out, ties, grad_x, x.size(1), NODES, CHANNELS)
@@ -32,7 +30,6 @@ def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Te
 
 
 def softmax(values: Tensor, ptr: Tensor) -> Tensor:
-    """The softmax over the nodes of each graph."""
     h = torch.empty_like(values)
     if h.numel():
         normalize[(ptr.numel() - 1,)](values, ptr, h, LONG)
@@ -40,7 +37,6 @@ def softmax(values: Tensor, ptr: Tensor) -> Tensor:
 
 
 def softmax_backward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
-    """The gradient of the values."""
     out = torch.empty_like(h)
     if h.numel():
         denormalize[(ptr.numel() - 1,)](grad, h, ptr, out, LONG)
@@ -129,7 +125,7 @@ def normalize(values, ptr, h, LONG: tl.constexpr):
 
 @kernel
 def denormalize(grad, h, ptr, out, LONG: tl.constexpr):
-    """H (g − Σ g h)."""
+    """The gradient of the values: h (g − Σ g h)."""
     p = tl.program_id(0)
     start, stop = tl.load(ptr + p), tl.load(ptr + p + 1)
     total = tl.zeros((LONG,), h.dtype.element_ty)

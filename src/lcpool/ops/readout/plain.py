@@ -12,7 +12,6 @@ __all__ = ["readout", "readout_backward", "softmax", "softmax_backward"]
 
 
 def softmax(values: Tensor, ptr: Tensor) -> Tensor:
-    """The softmax over the nodes of each graph."""
     batch = owners(ptr, values.numel())
     most = values.new_full((ptr.numel() - 1,), -torch.inf).scatter_reduce(0, batch, values, "amax")
     h = (values - most[batch]).exp()
@@ -20,13 +19,11 @@ def softmax(values: Tensor, ptr: Tensor) -> Tensor:
 
 
 def softmax_backward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
-    """The gradient of the values, for which there are gradients again."""
     inner = row_sum(grad * h, ptr)
     return h * (grad - inner.index_select(0, owners(ptr, h.numel())))
 
 
 def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean ‖ max of each graph, zeros for an empty one, and how many nodes share each maximum."""
     batch, count = owners(ptr, x.size(0)), ptr.diff().unsqueeze(-1)
     mean = row_sum(x, ptr) / count.clamp(min=1)
     most = torch.full_like(mean, -torch.inf)
@@ -36,7 +33,6 @@ def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
-    """The gradient of x, for which there is one again; who shares a maximum shares its gradient."""
     batch, count = owners(ptr, x.size(0)), ptr.diff().unsqueeze(-1)
     of_mean, of_most = grad.chunk(2, dim=-1)
     is_most = x == out.chunk(2, dim=-1)[1].index_select(0, batch)

@@ -48,7 +48,7 @@ def share(ratio: float) -> Fraction:
 
 
 def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
-    """K = ⌈ratio · n⌉ for each graph of n nodes, in integers: exact whatever the features' dtype.
+    """How many nodes a graph of n keeps, ⌈ratio · n⌉, in integers: exact whatever x's dtype.
 
     An int ``ratio`` is k itself. No graph keeps more nodes than it has, and none with nodes loses
     all.
@@ -58,7 +58,7 @@ def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
     >>> keep_counts(1, torch.tensor([50, 0])), keep_counts(1.0, torch.tensor([50, 0]))
     (tensor([1, 0]), tensor([50,  0]))
     """
-    counts: Tensor = k_of(ratio, num_nodes)
+    counts: Tensor = keep_counts_operator(ratio, num_nodes)
     return counts
 
 
@@ -79,11 +79,10 @@ class KeepCounts:
 
     @staticmethod
     def fake(ratio: float, num_nodes: Tensor) -> Tensor:
-        """One for each graph."""
         return torch.empty_like(num_nodes)
 
 
-k_of = operator("keep_counts(Scalar ratio, Tensor num_nodes) -> Tensor", KeepCounts)
+keep_counts_operator = operator("keep_counts(Scalar ratio, Tensor num_nodes) -> Tensor", KeepCounts)
 
 
 @dataclass(frozen=True)
@@ -143,10 +142,10 @@ def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
     sizes, kept = plan.sizes, plan.kept
     plans = (sizes.counts, sizes.ptr, kept.ptr, kept.total)
     if graph.batch is None or graph.sizes is not None:
-        perm, batch = best(rank, *plans)
+        perm, batch = topk_operator(rank, *plans)
         return perm, batch
     node = graph.members.node
-    perm, batch = best(rank.index_select(0, node), *plans)
+    perm, batch = topk_operator(rank.index_select(0, node), *plans)
     return node[perm], batch
 
 
@@ -164,11 +163,10 @@ class Best:
     def fake(
         rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int
     ) -> tuple[Tensor, Tensor]:
-        """A node and its graph for each that is kept."""
         return ptr.new_empty(total), ptr.new_empty(total)
 
 
-best = operator(
+topk_operator = operator(
     "topk(Tensor rank, Tensor counts, Tensor ptr, Tensor kept_ptr, SymInt total) "
     "-> (Tensor, Tensor)",
     Best,

@@ -15,7 +15,6 @@ __all__ = ["topk"]
 def topk(
     rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> tuple[Tensor, Tensor]:
-    """The nodes of highest rank of each graph, falling, ties to the lower index; and the graphs."""
     perm, batch = (torch.empty(num_kept, dtype=torch.int64) for _ in range(2))
     graphs = (ptr.numpy(), kept_ptr.numpy())
     best_first(0, counts.numel(), array(rank), *graphs, perm.numpy(), batch.numpy())

@@ -22,7 +22,6 @@ MAX_NODES = 2**14
 def topk(
     rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> tuple[Tensor, Tensor]:
-    """The nodes of highest rank of each graph, falling, ties to the lower index; and the graphs."""
     if longest(counts) > MAX_NODES:
         return plain.topk(rank, counts, ptr, kept_ptr, num_kept)
     perm = torch.empty(num_kept, dtype=torch.int64, device=rank.device)

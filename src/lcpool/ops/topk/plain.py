@@ -13,7 +13,6 @@ __all__ = ["topk"]
 def topk(
     rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> tuple[Tensor, Tensor]:
-    """The nodes of highest rank of each graph, falling, ties to the lower index; and the graphs."""
     order = rank.argsort(descending=True, stable=True)
     order = order[owners(ptr, rank.numel())[order].argsort(stable=True)]
     # Slot t of the output is the (t − Σ_{b' < b} k_b')-th best node of its graph b.

@@ -22,18 +22,18 @@ def weighted_sum(x: Tensor, weight: Tensor, entries: Entries) -> Tensor:
     """MᵀX: the sum of w_e x_k over the entries e = (k, i) of M, for each column i."""
     check_lengths(weight=(weight, entries.source.size(0)), x=(x, entries.num_sources))
     weight = weight.to(x.dtype)
-    out: Tensor = multiply(x, weight, *both_ways(entries, x, weight))
+    out: Tensor = weighted_sum_operator(x, weight, *rows_both_ways(entries, x, weight))
     return out
 
 
 def entry_dot(y: Tensor, x: Tensor, entries: Entries) -> Tensor:
     """y_i · x_k for each entry (k, i) of M."""
     check_lengths(x=(x, entries.num_sources), y=(y, entries.num_targets))
-    out: Tensor = dot(y, x, *both_ways(entries, x, y))
+    out: Tensor = entry_dot_operator(y, x, *rows_both_ways(entries, x, y))
     return out
 
 
-def both_ways(entries: Entries, *inputs: Tensor) -> tuple[Tensor | None, ...]:
+def rows_both_ways(entries: Entries, *inputs: Tensor) -> tuple[Tensor | None, ...]:
     """The rows of entries into each column, and out of each row if there will be a gradient."""
     if not torch.is_grad_enabled() or not any(x.requires_grad for x in inputs):
         return *parts(entries.into), None, None, None
@@ -58,12 +58,10 @@ class WeightedSum:
 
     @staticmethod
     def fake(x: Tensor, weight: Tensor, ptr: Tensor, *_: Any) -> Tensor:
-        """A row for each column of M."""
         return x.new_empty(ptr.numel() - 1, x.size(1))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        """Keep what was given."""
         ctx.save_for_backward(*inputs)
 
     @staticmethod
@@ -72,8 +70,8 @@ class WeightedSum:
         x, weight, *rows = ctx.saved_tensors
         into, out = rows[:3], rows[3:]
         of_x, of_weight = ctx.needs_input_grad[:2]
-        grad_x = multiply(grad, weight, *out, *into) if of_x else None
-        grad_weight = dot(grad, x, *into, *out) if of_weight else None
+        grad_x = weighted_sum_operator(grad, weight, *out, *into) if of_x else None
+        grad_weight = entry_dot_operator(grad, x, *into, *out) if of_weight else None
         return grad_x, grad_weight, *(None,) * 6
 
 
@@ -90,12 +88,10 @@ class EntryDot:
 
     @staticmethod
     def fake(y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, *_: Any) -> Tensor:
-        """A number an entry."""
         return x.new_empty(node.shape)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        """Keep what was given."""
         ctx.save_for_backward(*inputs)
 
     @staticmethod
@@ -104,13 +100,15 @@ class EntryDot:
         y, x, *rows = ctx.saved_tensors
         into, out = rows[:3], rows[3:]
         of_y, of_x = ctx.needs_input_grad[:2]
-        grad_y = multiply(x, grad, *into, *out) if of_y else None
-        grad_x = multiply(y, grad, *out, *into) if of_x else None
+        grad_y = weighted_sum_operator(x, grad, *into, *out) if of_y else None
+        grad_x = weighted_sum_operator(y, grad, *out, *into) if of_x else None
         return grad_y, grad_x, *(None,) * 6
 
 
 ROWS = (
     "Tensor ptr, Tensor node, Tensor? entry, Tensor? out_ptr, Tensor? out_node, Tensor? out_entry"
 )
-multiply = operator(f"weighted_sum(Tensor x, Tensor weight, {ROWS}) -> Tensor", WeightedSum)
-dot = operator(f"entry_dot(Tensor y, Tensor x, {ROWS}) -> Tensor", EntryDot)
+weighted_sum_operator = operator(
+    f"weighted_sum(Tensor x, Tensor weight, {ROWS}) -> Tensor", WeightedSum
+)
+entry_dot_operator = operator(f"entry_dot(Tensor y, Tensor x, {ROWS}) -> Tensor", EntryDot)

@@ -18,7 +18,6 @@ __all__ = ["entry_dot", "weighted_sum"]
 def weighted_sum(
     x: Tensor, weight: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None
 ) -> Tensor:
-    """Σ w_e x_k over the entries (k, i) of each row i."""
     values, weights, rows = array(x), array(weight), arrays(ptr, node, entry)
     out = np.empty((ptr.numel() - 1, x.size(1)), values.dtype)
 
@@ -30,7 +29,6 @@ def weighted_sum(
 
 
 def entry_dot(y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None) -> Tensor:
-    """y_i · x_k of each entry (k, i)."""
     own, others, rows = array(y), array(x), arrays(ptr, node, entry)
     out = np.empty(node.numel(), own.dtype)
 

@@ -17,7 +17,6 @@ NUMBERS = 512
 def weighted_sum(
     x: Tensor, weight: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None
 ) -> Tensor:
-    """Σ w_e x_k over the entries (k, i) of each row i."""
     out = x.new_empty(ptr.numel() - 1, x.size(1))
     if out.numel():
         width = block(x)
@@ -29,7 +28,6 @@ def weighted_sum(
 
 
 def entry_dot(y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None) -> Tensor:
-    """y_i · x_k of each entry (k, i)."""
     out = x.new_empty(node.shape)
     if out.numel():
         width = block(x)
