@@ -57,16 +57,22 @@ from torch_geometric.utils import (
 
 from lcpool import Assignment, cluster_connect
 from lcpool.data import load_dataset
-from lcpool.ops.assignment import clusters
-from lcpool.ops.checks import Checks
+from lcpool.graph.assignment import clusters
+from lcpool.graph.checks import Checks
+from lcpool.graph.edges import Edges
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.connect import connect_clusters
-from lcpool.ops.cpu.connect import SHARE, find_rows, stack_rows
-from lcpool.ops.cpu.rows import EDGES_PER_THREAD, LIST_EDGES, most_edges, prepare, with_lists
-from lcpool.ops.cpu.team import in_parts
-from lcpool.ops.edges import Edges
-from lcpool.ops.sizes import Sizes
+from lcpool.ops.connect.cpu import SHARE, find_rows, stack_rows
+from lcpool.ops.connect.cpu_rows import (
+    EDGES_PER_THREAD,
+    LIST_EDGES,
+    most_edges,
+    prepare,
+    with_lists,
+)
+from lcpool.ops.product import connect_assignment
+from lcpool.ops.threads import in_parts
 from lcpool.ops.topk import KeepPlan, Kept
-from lcpool.ops.weighted import connect_assignment
 
 TU = ("PROTEINS", "NCI1", "DD")
 RANDOM = {

@@ -20,8 +20,8 @@ from structure import batches, structure, taken_apart
 
 from lcpool import LCPooling
 from lcpool.data import GraphSet, load_dataset
+from lcpool.graph.graph import Graph
 from lcpool.nn.conv import FastGCNConv
-from lcpool.ops.graph import Graph
 
 HOPS = (1, 2, 3)
 

@@ -37,7 +37,7 @@ from rich.progress import track
 from torch import Tensor
 
 from lcpool import cluster_connect_blocks
-from lcpool.ops.cpu import blocks as cpu_blocks
+from lcpool.ops.connect import cpu
 
 SIZES = [10**4, 10**5, 10**6, 10**7]
 EDGES_PER_NODE = 2.5
@@ -64,7 +64,7 @@ def measure(num_nodes: int, seed: int, threads: int, folder: Path, rows_only: bo
     """Connect one graph, in a process of its own."""
     torch.set_num_threads(threads)
     if rows_only:
-        cpu_blocks.FEW_LIST_EDGES = 0
+        cpu.FEW_LIST_EDGES = 0
     with tempfile.TemporaryDirectory(dir=folder) as inside:
         path = Path(inside) / "pooled.npy"
         cluster_connect_blocks(*draw(1000, seed), 1000).save(path)  # compile

@@ -54,10 +54,10 @@ from torch import Tensor, nn
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 import lcpool
-from lcpool.ops.checks import Checks
+from lcpool.graph.checks import Checks
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import Graph
 from lcpool.ops.connect import MAX_EDGES, connect_clusters
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph
 from lcpool.ops.topk import KeepPlan, Kept
 
 LOCAL = ("TopKPooling", "SAGPooling", "ASAPooling")

@@ -39,10 +39,10 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 
 from lcpool.data import GraphSet, load_dataset
 from lcpool.data.table import paper_datasets
+from lcpool.graph.graph import Graph
 from lcpool.models.backbone import pooled
 from lcpool.models.pooling import POOLINGS
 from lcpool.nn.conv import convolve
-from lcpool.ops.graph import Graph
 from lcpool.train import Model, train
 
 BATCH = 64

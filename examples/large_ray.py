@@ -23,7 +23,7 @@ from rich.progress import track
 from torch import Tensor
 
 from lcpool import cluster_connect_blocks
-from lcpool.ops import Blocks
+from lcpool.ops.connect.blocks import Blocks
 
 
 def draw(num_nodes: int, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -6,10 +6,10 @@ import torch
 from graphs import dense, edges_of
 
 from lcpool import Assignment
-from lcpool.ops.checks import Checks
-from lcpool.ops.sizes import Sizes
+from lcpool.graph.checks import Checks
+from lcpool.graph.sizes import Sizes
+from lcpool.ops.product import connect_assignment
 from lcpool.ops.topk import KeepPlan
-from lcpool.ops.weighted import connect_assignment
 
 # Graphs of a batch: how many nodes they have, and how many clusters. An empty one, one that keeps
 # nothing, one node alone, one cluster, and one of more clusters than a word or a block holds.

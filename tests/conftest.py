@@ -32,7 +32,7 @@ def backend(request, monkeypatch, poisoned):
     if name == "triton":
         if torch.cuda.is_available():
             pytest.skip("tests/test_cuda.py runs the kernels themselves")
-        from lcpool.ops import gpu
+        from lcpool.ops.backends import gpu
 
         monkeypatch.setattr(kernels, "cpu_kernels", lambda: gpu)
     elif name == "torch":

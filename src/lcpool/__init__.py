@@ -7,13 +7,10 @@ import lcpool.process  # noqa: F401 - remembers the process, before any other is
 from lcpool.version import __version__
 
 if TYPE_CHECKING:
+    from lcpool.graph.assignment import Assignment
     from lcpool.nn import LCSMP, ClusterAttention, ConvScore, ProjectionScore, Score
-    from lcpool.ops import (
-        Assignment,
-        assignment_connect,
-        cluster_connect,
-        cluster_connect_blocks,
-    )
+    from lcpool.ops.connect import assignment_connect, cluster_connect
+    from lcpool.ops.connect.blocks import cluster_connect_blocks
     from lcpool.pool import (
         ASAPooling,
         DenseAssignmentPooling,
@@ -61,11 +58,15 @@ __all__ = [
 ]
 
 # What else can be asked for as ``lcpool.train`` without an import of its own.
-_PACKAGES = ("data", "models", "nn", "ops", "pool", "report", "sweep", "testing", "train")
+_PACKAGES = (
+    "data", "graph", "models", "nn", "ops", "pool", "report", "sweep", "testing", "train",
+)  # fmt: skip
 # Where names live that are not among the poolings.
 _ROOMS = {
     "nn": ("LCSMP", "ClusterAttention", "ConvScore", "ProjectionScore", "Score"),
-    "ops": ("Assignment", "assignment_connect", "cluster_connect", "cluster_connect_blocks"),
+    "graph.assignment": ("Assignment",),
+    "ops.connect.blocks": ("cluster_connect_blocks",),
+    "ops.connect": ("assignment_connect", "cluster_connect"),
     "sweep": ("compare",),
 }
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from torch import nn
 
 from lcpool.data import builtin
+from lcpool.graph.edges import Edges
 from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, Backbone
 from lcpool.nn.conv import FastGCNConv, FastGraphConv
-from lcpool.ops.edges import Edges
-from lcpool.ops.segment import readout
+from lcpool.ops.readout import readout
 
 GRAPHS = builtin(num_graphs=20)
 BATCH = GRAPHS.batch(torch.arange(8))

@@ -9,8 +9,8 @@ from torch import nn
 
 from lcpool import LCPooling
 from lcpool.data import GraphBatch, builtin
+from lcpool.graph.graph import Graph
 from lcpool.models import Architecture, Backbone
-from lcpool.ops.graph import Graph
 
 GRAPHS = builtin(num_graphs=20)
 

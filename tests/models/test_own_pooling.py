@@ -8,10 +8,10 @@ from torch_geometric.nn import TopKPooling
 
 from lcpool import Assignment, LCPooling, Pooled, Pooling, PoolingError
 from lcpool.data import builtin
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import Graph
+from lcpool.graph.sizes import Sizes
 from lcpool.models import Architecture, Backbone, make_pooling
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph
-from lcpool.ops.sizes import Sizes
 from lcpool.pool.foreign import as_pooling
 from lcpool.settings import NetworkSettings
 from lcpool.train.loop import run_losses

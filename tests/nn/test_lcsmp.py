@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import relu
 
 from lcpool import LCSMP
-from lcpool.ops.graph import Graph
+from lcpool.graph.graph import Graph
 
 
 def literal(score: LCSMP, x, edge_index):

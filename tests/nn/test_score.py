@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lcpool import ConvScore, LocalAssignmentPooling, ProjectionScore
-from lcpool.ops.graph import Graph
+from lcpool.graph.graph import Graph
 
 EDGES = torch.tensor([[0, 1, 2], [1, 2, 0]])
 

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile
 
 from lcpool import Assignment, LCPooling, assignment_connect, cluster_connect
+from lcpool.graph.assignment import clusters
+from lcpool.graph.checks import Checks
+from lcpool.graph.edges import Edges
+from lcpool.graph.sizes import Sizes
 from lcpool.nn.conv import FastGCNConv
-from lcpool.ops import connect, product
-from lcpool.ops.assignment import clusters
-from lcpool.ops.checks import Checks
-from lcpool.ops.edges import Edges
-from lcpool.ops.sizes import Sizes
+from lcpool.ops import connect
+from lcpool.ops.product import joins
 from lcpool.ops.topk import KeepPlan, Kept
 
 
@@ -172,7 +173,7 @@ def test_blocks_do_not_change_the_product(example: Example):
     whole = assignment_connect(example.edge_index, S, example.weights())
     pattern = by_torch(example, perm)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(product, "MAX_MEETINGS", 3)
+        patch.setattr(joins, "MAX_MEETINGS", 3)
         blocks = assignment_connect(example.edge_index, S, example.weights())
         assert torch.equal(by_torch(example, perm), pattern)
     assert torch.equal(blocks[0], whole[0])
@@ -187,7 +188,7 @@ def star(leaves):
 
 @pytest.mark.usefixtures("backend")
 def test_a_graph_with_too_many_edges_is_refused_with_the_count(monkeypatch):
-    monkeypatch.setattr(product, "MAX_MEETINGS", 50)
+    monkeypatch.setattr(joins, "MAX_MEETINGS", 50)
     perm = torch.arange(21)
     with pytest.raises(ValueError, match=r"would have 441 edges, more than max_edges=440"):
         cluster_connect(star(20), perm, 21, max_edges=440)
@@ -199,7 +200,7 @@ def test_a_graph_with_too_many_edges_is_refused_with_the_count(monkeypatch):
 @pytest.mark.parametrize("backend", ["numba", "torch"], indirect=True)
 def test_nothing_is_stored_for_a_graph_that_is_refused(backend, monkeypatch):
     """A star of 3000 leaves becomes 9 M edges, 144 MB. Refusing it takes a small part of that."""
-    monkeypatch.setattr(product, "MAX_MEETINGS", 2**16)
+    monkeypatch.setattr(joins, "MAX_MEETINGS", 2**16)
     tracemalloc.start()
     with (
         profile(activities=[ProfilerActivity.CPU], profile_memory=True) as trace,

@@ -6,9 +6,9 @@ import torch
 from graphs import Example, dense, graphs
 from hypothesis import HealthCheck, given, settings
 
-from lcpool.ops.edges import Edges
-from lcpool.ops.maximum import neighbour_max
+from lcpool.graph.edges import Edges
 from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
+from lcpool.ops.neighbour_max import neighbour_max
 
 # The fixture holds for all examples alike.
 each = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -153,7 +153,8 @@ def test_edges_do_not_outlive_their_use(name, symmetric):
 @pytest.mark.parametrize("backend", ["numba"], indirect=True)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_threads_do_not_change_a_bit(name, backend, monkeypatch):
-    from lcpool.ops.cpu import maximum, message
+    from lcpool.ops.message import cpu as message
+    from lcpool.ops.neighbour_max import cpu as maximum
 
     function, _, count = FORMULAS[name]
     generator = torch.Generator().manual_seed(0)

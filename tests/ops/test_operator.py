@@ -5,8 +5,18 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.library import opcheck
 
-from lcpool.ops import choose, connect, gate, lcsmp, maximum, message, segment, topk, weights  # noqa: F401 - they define operators
-from lcpool.ops.edges import Edges
+from lcpool.graph.edges import Edges
+from lcpool.ops import (  # noqa: F401 - they define operators
+    connect,
+    fused_lcpool,
+    gate,
+    lcsmp,
+    message,
+    neighbour_max,
+    readout,
+    topk,
+    weighted_sum,
+)
 from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
 
 EDGES = Edges(torch.tensor([[0, 1, 1, 2, 2, 3, 3], [1, 0, 2, 1, 3, 2, 3]]), 4)
@@ -31,7 +41,7 @@ def samples():
     yield "gcn_roots", ROWS[:2]
     yield "difference_sum", (z, x, *ROWS)
     yield "difference_sum_backward", (plain, z.detach(), plain, *ROWS)
-    into, back = (weights.parts(way) for way in (EDGES.entries.into, EDGES.entries.out))
+    into, back = (weighted_sum.parts(way) for way in (EDGES.entries.into, EDGES.entries.out))
     yield "weighted_sum", (x, features(7), *into, *back)
     yield "weighted_sum", (x, features(7), *into[:2], None, *back)
     yield "entry_dot", (z, x, *into, *back)
@@ -96,7 +106,7 @@ SUMS = {
     "neighbour_sum": (neighbour_sum, 1),
     "gcn_sum": (gcn_sum, 1),
     "difference_sum": (difference_sum, 2),
-    "neighbour_max": (maximum.neighbour_max, 1),
+    "neighbour_max": (neighbour_max.neighbour_max, 1),
 }
 
 
@@ -111,7 +121,7 @@ def test_gradients_of_sums(name):
 @pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize(
     ("function", "shape"),
-    [(segment.softmax, (4,)), (lambda *inputs: segment.mean_and_max(*inputs)[0], (4, 1))],
+    [(readout.softmax, (4,)), (lambda *inputs: readout.mean_and_max(*inputs)[0], (4, 1))],
 )
 def test_gradients_over_graphs(function, shape):
     assert torch.autograd.gradcheck(lambda x: function(x, PTR), (features(*shape),))

@@ -6,7 +6,7 @@ from graphs import Example, graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcpool.ops.graph import Graph
+from lcpool.graph.graph import Graph
 from lcpool.ops.topk import KeepPlan, above, check_ratio, keep_counts, topk
 
 

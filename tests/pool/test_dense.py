@@ -8,7 +8,7 @@ from torch_geometric.nn import SAGEConv, dense_diff_pool, dense_mincut_pool
 from torch_geometric.utils import to_dense_adj
 
 from lcpool import DiffPooling, MinCutPooling
-from lcpool.ops import dense as ops
+from lcpool.graph import dense
 
 
 def peers(example: Example, pool, function, weight):
@@ -108,7 +108,7 @@ def test_graphs_longer_than_a_chunk(cls, monkeypatch):
     edges = edges[:, batch[edges[0]] == batch[edges[1]]]
     whole = pool(x, edges, batch=batch)
     lifted = whole.lift()
-    monkeypatch.setattr(ops, "CHUNK", 3)
+    monkeypatch.setattr(dense, "CHUNK", 3)
     cut = pool(x, edges, batch=batch)
     torch.testing.assert_close(cut.x, whole.x)
     torch.testing.assert_close(cut.edge_attr, whole.edge_attr)

@@ -8,8 +8,8 @@ from torch_geometric.nn import GCNConv, GraphConv
 from torch_geometric.utils import to_dense_adj
 
 from lcpool import LCSMP, LCPooling, LocalClusterPooling
+from lcpool.graph.graph import Graph
 from lcpool.nn.conv import FastGCNConv
-from lcpool.ops.graph import Graph
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
 

@@ -24,7 +24,7 @@ from lcpool import (
     SAGPooling,
     TopKPooling,
 )
-from lcpool.ops.graph import Graph
+from lcpool.graph.graph import Graph
 
 every = pytest.mark.parametrize("name", ALL)
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])

@@ -60,8 +60,8 @@ def test_a_script_that_is_not_safe_to_import_is_told_so(monkeypatch):
 
 
 def test_a_setting_with_several_values_has_a_column():
-    table = lcpool.compare(pools=["nopool", "topkpool"], ratio=[0.25, 0.5], runs=1, epochs=1, hidden=8,
-                    device="cpu")  # fmt: skip
+    options = {"runs": 1, "epochs": 1, "hidden": 8, "device": "cpu"}
+    table = lcpool.compare(pools=["nopool", "topkpool"], ratio=[0.25, 0.5], **options)
     found = table.groupby("pool").ratio.apply(sorted).to_dict()
     assert found == {"nopool": [0.5], "topkpool": [0.25, 0.5]}
     assert "hidden" not in table

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 
 from lcpool.data import GraphSet, Split, builtin
+from lcpool.graph.edges import Edges
+from lcpool.graph.sizes import Sizes
 from lcpool.models import POOLINGS, Architecture, Backbone, Output
-from lcpool.ops.edges import Edges
-from lcpool.ops.sizes import Sizes
 from lcpool.train import RULES, Protocol, Run, Trainer, train_runs
 from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.loop import Evaluation, initial_model, run_losses

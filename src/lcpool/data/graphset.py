@@ -19,10 +19,10 @@ from lcpool.data.gather import (
     gather_labels,
     gather_rows,
 )
-from lcpool.ops.checks import Trust
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph
-from lcpool.ops.sizes import Sizes, owners, send
+from lcpool.graph.checks import Trust
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import Graph
+from lcpool.graph.sizes import Sizes, owners, send
 
 
 class GraphBatch(NamedTuple):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lcpool.data import GraphBatch, GraphSet
 from lcpool.models.pooling import make_pooling, pooling_name
 from lcpool.nn.conv import FastGCNConv, FastGraphConv, convolve
-from lcpool.ops.segment import readout
+from lcpool.ops.readout import readout
 from lcpool.ops.topk import check_ratio, share
 from lcpool.pool import Pooled, PoolingError
 from lcpool.settings import NetworkSettings

@@ -11,15 +11,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.edges import Edges, Entries
+from lcpool.graph.graph import check_edge_attr
+from lcpool.graph.graph import edge_weight as one_weight
+from lcpool.graph.precision import wide
 from lcpool.nn.conv import checked, known_to
-from lcpool.ops.assignment import Assignment
-from lcpool.ops.edges import Edges, Entries
-from lcpool.ops.graph import check_edge_attr
-from lcpool.ops.graph import edge_weight as one_weight
-from lcpool.ops.maximum import neighbour_max
-from lcpool.ops.precision import wide
-from lcpool.ops.segment import softmax
-from lcpool.ops.weights import entry_dot
+from lcpool.ops.neighbour_max import neighbour_max
+from lcpool.ops.readout import softmax
+from lcpool.ops.weighted_sum import entry_dot
 
 
 class ClusterAttention(nn.Module):

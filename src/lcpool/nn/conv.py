@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 from torch_geometric import nn as pyg
 
-from lcpool.ops.checks import Checks, check_edge_index
-from lcpool.ops.edges import Edges, loop_weights
-from lcpool.ops.graph import check_edge_attr
-from lcpool.ops.graph import edge_weight as one_weight
+from lcpool.graph.checks import Checks, check_edge_index
+from lcpool.graph.edges import Edges, loop_weights
+from lcpool.graph.graph import check_edge_attr
+from lcpool.graph.graph import edge_weight as one_weight
+from lcpool.graph.precision import wide
 from lcpool.ops.message import gcn_sum, neighbour_sum
-from lcpool.ops.precision import wide
-from lcpool.ops.weights import weighted_sum
+from lcpool.ops.weighted_sum import weighted_sum
 
 
 def convolve(

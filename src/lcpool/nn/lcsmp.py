@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from lcpool.graph.checks import check_width
+from lcpool.graph.graph import Graph, check_channels
+from lcpool.graph.precision import wide
 from lcpool.nn.leaf import Bias
 from lcpool.nn.score import Score
-from lcpool.ops.checks import check_width
-from lcpool.ops.graph import Graph, check_channels
-from lcpool.ops.lcsmp import composed, scores
-from lcpool.ops.precision import wide
+from lcpool.ops.lcsmp import LCSMPParameters, composed, scores
 
 
 class LCSMP(Score):
@@ -70,7 +70,7 @@ class LCSMP(Score):
         parameters = self.plain_parameters()
         if parameters is None:
             return composed(x, graph.edges, *self._layers())
-        return scores(wide(x), graph.edges, [wide(parameter) for parameter in parameters])
+        return scores(wide(x), graph.edges, LCSMPParameters(*map(wide, parameters)))
 
     def check(self, x: Tensor) -> None:
         """Raise unless features have this layer's width and type."""
@@ -81,16 +81,16 @@ class LCSMP(Score):
         # By name, past nn.Module.__getattr__, which a GPU would wait for.
         return [self._modules[name] for name in ("lin_d", "bias_d", "lin_fd", "lin_x", "lin_s")]
 
-    def plain_parameters(self) -> list[Tensor] | None:
+    def plain_parameters(self) -> LCSMPParameters | None:
         """All parameters, if the layers do no more with them than their kind does."""
         layers = self._layers()
         if not all(map(is_plain, layers)):
             return None
         d, b, fd, x, s = (layer._parameters for layer in layers)
-        return [
+        return LCSMPParameters(
             d["weight"], b["bias"], fd["weight"], fd["bias"],
             x["weight"], x["bias"], s["weight"], s["bias"],
-        ]  # fmt: skip
+        )  # fmt: skip
 
     def gate(self, rank: Tensor, graph: Graph) -> Tensor:
         """Softmax over each graph, times its number of nodes if ``rescale``."""

@@ -12,11 +12,11 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
+from lcpool.graph.graph import Graph
+from lcpool.graph.precision import wide
 from lcpool.nn.conv import convolve
 from lcpool.nn.leaf import Projection
-from lcpool.ops.graph import Graph
-from lcpool.ops.precision import wide
-from lcpool.ops.segment import graph_softmax
+from lcpool.ops.readout import graph_softmax
 
 # Strictly increasing, so that what goes in orders nodes as what comes out does, without the ties
 # that saturation makes.

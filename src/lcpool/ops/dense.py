@@ -1,121 +1,13 @@
-"""Dense assignment without a dense adjacency.
-
-S is N × k; nothing is N × N, and nothing is padded to the largest graph. A product such as SᵀX is a
-sum over the nodes of each graph. These are laid into chunks of fixed length, the products are
-batched over chunks, and a graph's chunks are added. At most one chunk a graph is partly empty, and
-their number has a bound the host knows without asking.
-"""
+"""What dense poolings sum over edges and graphs, and division and roots that are safe at 0."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from lcpool.graph.graph import Graph
 from lcpool.ops import message
-from lcpool.ops.assignment import Assignment, check_rows
-from lcpool.ops.graph import Graph
-from lcpool.ops.lazy import lazy
-from lcpool.ops.weights import weighted_sum
-
-CHUNK = 64
-
-
-@dataclass(frozen=True)
-class Chunks:
-    """Where each node lies when graphs are cut into chunks of ``CHUNK`` nodes."""
-
-    slot: Tensor
-    graph: Tensor
-    batch_size: int
-
-    @classmethod
-    def of(cls, graph: Graph) -> Chunks:
-        """Lay out the nodes of ``graph``."""
-        batch, counts = graph.batch_vector(), graph.node_counts()
-        order = batch.argsort(stable=True)
-        rank = torch.empty_like(order)
-        rank[order] = torch.arange(order.numel(), device=order.device)
-        chunks = (counts + CHUNK - 1) // CHUNK
-        ends = chunks.cumsum(0)
-        within = rank - (counts.cumsum(0) - counts)[batch]
-        slot = (ends - chunks)[batch] * CHUNK + within
-        # Chunks past the last one are all zeros; they may count for any graph.
-        size = graph.num_nodes // CHUNK + graph.batch_size
-        owner = torch.searchsorted(ends, torch.arange(size, device=batch.device), right=True)
-        return cls(slot, owner.clamp(max=graph.batch_size - 1), graph.batch_size)
-
-    def pack(self, x: Tensor) -> Tensor:
-        """Rows of nodes as ``[num_chunks, CHUNK, channels]``, zeros where there is no node."""
-        packed = x.new_zeros(self.graph.numel() * CHUNK, x.size(-1))
-        return packed.index_copy(0, self.slot, x).view(-1, CHUNK, x.size(-1))
-
-    def unpack(self, packed: Tensor) -> Tensor:
-        """The inverse of :meth:`pack`."""
-        return packed.reshape(-1, packed.size(-1)).index_select(0, self.slot)
-
-    def inner(self, left: Tensor, right: Tensor) -> Tensor:
-        """Σ_{i ∈ graph} left_iᵀ right_i for two packed tensors, ``[batch_size, ·, ·]``."""
-        products = left.mT @ right
-        total = products.new_zeros(self.batch_size, *products.shape[1:])
-        return total.index_add(0, self.graph, products)
-
-
-class DenseAssignment(Assignment):
-    """S where every node gives something to each of its graph's k clusters.
-
-    Cluster j of graph g is column g · k + j of S. The coordinates are made when they are asked
-    for; products need none.
-
-    Args:
-        value: row i holds what node i gives to the k clusters of its graph, ``[num_nodes, k]``.
-        chunks: where the nodes lie.
-    """
-
-    def __init__(self, value: Tensor, chunks: Chunks) -> None:
-        self.value, self.chunks = value, chunks
-        self.num_nodes, self.num_clusters = value.size(0), chunks.batch_size * value.size(1)
-
-    @lazy
-    def node_index(self) -> Tensor:
-        """Each node k times."""
-        nodes = torch.arange(self.num_nodes, device=self.value.device)
-        return nodes.unsqueeze(-1).expand_as(self.value).reshape(-1)
-
-    @lazy
-    def cluster_index(self) -> Tensor:
-        """The k clusters of the graph of each node."""
-        k = self.value.size(1)
-        first = self.chunks.graph[self.chunks.slot // CHUNK] * k
-        return (first.unsqueeze(-1) + torch.arange(k, device=first.device)).reshape(-1)
-
-    @lazy
-    def weight(self) -> Tensor:
-        """The entries, row by row."""
-        return self.value.reshape(-1)
-
-    @lazy
-    def packed(self) -> Tensor:
-        """S in chunks."""
-        return self.chunks.pack(self.value)
-
-    def blocks(self, x: Tensor) -> Tensor:
-        """SᵀX of each graph, ``[batch_size, k, channels]``."""
-        return self.chunks.inner(self.packed, self.chunks.pack(x))
-
-    def reduce(self, x: Tensor) -> Tensor:
-        """SᵀX, the clusters of all graphs below each other, ``[num_clusters, channels]``."""
-        check_rows(x, self.num_nodes)
-        reduced = self.blocks(x.unsqueeze(-1).flatten(1))
-        return reduced.view(-1, *x.shape[1:])
-
-    def lift(self, x: Tensor) -> Tensor:
-        """S X', for X' with the clusters of all graphs below each other."""
-        check_rows(x, self.num_clusters)
-        clusters = x.reshape(self.chunks.batch_size, self.value.size(-1), -1)
-        lifted = self.chunks.unpack(self.packed @ clusters.index_select(0, self.chunks.graph))
-        return lifted.view(-1, *x.shape[1:])
+from lcpool.ops.weighted_sum import weighted_sum
 
 
 def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
@@ -150,6 +42,6 @@ def safe_sqrt(x: Tensor) -> Tensor:
 
 
 def safe_div(x: Tensor, y: Tensor) -> Tensor:
-    """X / y, and 0 with gradient 0 where y = 0."""
+    """The quotient x / y, and 0 with gradient 0 where y = 0."""
     zero = y == 0
     return (x / y.masked_fill(zero, 1.0)).masked_fill(zero, 0.0)

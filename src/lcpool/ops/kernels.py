@@ -1,44 +1,225 @@
-"""Which kernels there are for a device.
+"""What kernels there are, and which to take for a device.
 
-Three modules offer the same functions on plain tensors: compiled for CPUs, for GPUs, and in plain
-torch, with the same results.
+:class:`Kernels` states every kernel once. Three modules implement it, with the same results: in
+plain torch, compiled for CPUs and compiled for GPUs (:mod:`lcpool.ops.backends`). Each gathers its
+kernels from the folders of the operations, where the three versions stand side by side. To add a
+kernel: declare it here, write it in ``plain.py``, ``cpu.py`` and ``gpu.py`` of its operation, and
+call it there. mypy compares the three with it.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, cast
 
 from torch import Tensor
 
-from lcpool.ops import plain
+if TYPE_CHECKING:
+    from lcpool.graph.assignment import Assignment
+    from lcpool.graph.checks import Checks
+    from lcpool.graph.edges import Edges
+    from lcpool.ops.connect.blocks import RowSearch
+    from lcpool.ops.fused_lcpool import GatedTopK
+    from lcpool.ops.inspect import BatchFacts
+    from lcpool.ops.product import Connected, GraphSlices, SortedMatrices
+    from lcpool.ops.topk import KeepPlan, Kept
 
 
-def kernels(like: Tensor) -> ModuleType:
+class Kernels(Protocol):
+    """All kernels, on contiguous tensors of one device.
+
+    Lists of neighbours come as ``ptr`` and ``node``: row i is ``node[ptr[i] : ptr[i + 1]]``. Graphs
+    come as ``ptr``: graph g has the nodes ``ptr[g]`` to ``ptr[g + 1]``. A kernel that returns None
+    leaves the case to plain torch.
+    """
+
+    # graph: what is known of a batch, and neighbours by rows
+
+    def inspect(self, edge_index: Tensor, num_nodes: int, batch: Tensor | None, /) -> BatchFacts:
+        """Whether edges and nodes are in range and in order, and where nodes and graphs begin."""
+
+    def sort_by_row(self, row: Tensor, node: Tensor, num_rows: int, /) -> tuple[Tensor, Tensor]:
+        """Where each row begins in ``node`` sorted by ``row``, and that; the sort is stable."""
+
+    # message
+
+    def gcn_roots(self, ptr: Tensor, node: Tensor, /) -> Tensor:
+        """(1 + number of neighbours but itself)^(-1/2) of each node, in double."""
+
+    def aggregate(self, x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None, /) -> Tensor:
+        """The sum of x over each node's neighbours; with ``roots``, GCN's."""
+
+    def difference_sum(self, z: Tensor, y: Tensor, ptr: Tensor, node: Tensor, /) -> Tensor:
+        """Σ relu(z_i − y_k) over the neighbours k of each node i."""
+
+    def difference_sum_backward(
+        self, grad: Tensor, z: Tensor, y: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
+        out_node: Tensor, /,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The gradients of z and y."""
+
+    # neighbour_max
+
+    def neighbour_max(self, x: Tensor, ptr: Tensor, node: Tensor, /) -> tuple[Tensor, Tensor]:
+        """The maximum over each node's neighbours, zeros without any, and how many share it."""
+
+    def neighbour_max_backward(
+        self, share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor, /
+    ) -> Tensor:
+        """The sum of the shares of maxima that each node has."""
+
+    # weighted_sum
+
+    def weighted_sum(
+        self, x: Tensor, weight: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None, /
+    ) -> Tensor:
+        """Σ w_e x_k over the entries (k, i) of each row i; ``entry`` numbers their weights."""
+
+    def entry_dot(
+        self, y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None, /
+    ) -> Tensor:
+        """y_i · x_k of each entry (k, i)."""
+
+    # readout
+
+    def softmax(self, values: Tensor, ptr: Tensor, /) -> Tensor:
+        """The softmax over the nodes of each graph."""
+
+    def softmax_backward(self, grad: Tensor, h: Tensor, ptr: Tensor, /) -> Tensor:
+        """The gradient of the values: h (g − Σ g h)."""
+
+    def readout(self, x: Tensor, ptr: Tensor, /) -> tuple[Tensor, Tensor]:
+        """Mean ‖ max of each graph, zeros for an empty one, and how many nodes share a maximum."""
+
+    def readout_backward(
+        self, grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor, /
+    ) -> Tensor:
+        """The gradient of x; nodes that share a maximum share its gradient."""
+
+    # topk, gate, and both with the softmax between them
+
+    def topk(
+        self, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int, /
+    ) -> tuple[Tensor, Tensor]:
+        """The nodes of highest rank of each graph, best first, ties to the lower index."""
+
+    def gate(self, x: Tensor, h: Tensor, perm: Tensor, /) -> tuple[Tensor, Tensor]:
+        """(X ⊙ h)(î, :) and h(î)."""
+
+    def gate_backward(
+        self, grad: Tensor, grad_score: Tensor | None, x: Tensor, h: Tensor, perm: Tensor, /
+    ) -> tuple[Tensor, Tensor]:
+        """The gradients of x and h: zeros for nodes that were dropped."""
+
+    def softmax_topk_gate(
+        self, x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int,
+        /,
+    ) -> GatedTopK:  # fmt: skip
+        """The kept nodes and their features, h being the softmax of ``rank`` over each graph."""
+
+    def softmax_topk_gate_backward(
+        self, grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor,
+        h: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, /,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The gradients of ``rank``, and of x in X' = x h with h held fixed."""
+
+    # lcsmp: between its matrix products, with YG = X [W_d; W_x]ᵀ
+
+    def shifted_difference_sum(
+        self, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, /
+    ) -> Tensor:
+        """D: Σ relu(y_i + b − y_k) over the neighbours k of node i, y being the left of ``YG``."""
+
+    def shifted_difference_backward(
+        self, grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
+        out_node: Tensor, grad_YG: Tensor, sums: Tensor, /,
+    ) -> Tensor:  # fmt: skip
+        """Write the gradient of y into the left of ``grad_YG``; that of b is put after ``sums``."""
+
+    def combine(
+        self, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor, /
+    ) -> Tensor:
+        """(relu(F + b_fd) + relu(G + b_x)) w_s + b_s, G being the right of ``YG``."""
+
+    def combine_backward(
+        self, grad: Tensor, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, /
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradients of F, of G (in the right of one like ``YG``), and [b_fd ‖ b_x ‖ w_s ‖ b_s].
+
+        The last in a form of the kernel's own, for its ``shifted_difference_backward``.
+        """
+
+    # connect
+
+    def connect_clusters(
+        self, edges: Edges, kept: Kept, batch: Tensor | None, plan: KeepPlan | None,
+        self_loops: bool, max_edges: int, checks: Checks, hops: int, /,
+    ) -> Tensor | None:  # fmt: skip
+        """The edges of A' = S'ᵀAS' for S = I + A."""
+
+    def cluster_search(
+        self, edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, /
+    ) -> RowSearch | None:
+        """What finds rows of the same A', some at a time."""
+
+    # product
+
+    def select_columns(
+        self, node: Tensor, cluster: Tensor, perm: Tensor, num_clusters: int, /
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        """The entries of S(:, perm): their numbers in S, their nodes and their columns."""
+
+    def takes_assignment(self, S: Assignment, graphs: GraphSlices | None, /) -> bool:
+        """Whether ``connect_assignment`` takes this S'."""
+
+    def connect_assignment(
+        self, edge_index: Tensor, edge_weight: Tensor, S: Assignment,
+        graphs: GraphSlices | None, self_loops: bool, max_edges: int, checks: Checks, /,
+    ) -> Connected | None:  # fmt: skip
+        """The weights of S'ᵀAS', its edges, sorted, and what the kernel keeps for gradients."""
+
+    def connect_assignment_backward(
+        self, grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment,
+        graphs: GraphSlices | None, kept: SortedMatrices, /,
+    ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+        """The gradients of the weights of A and of the entries of S'."""
+
+
+def kernels(like: Tensor) -> Kernels:
     """The fastest kernels for the device of ``like``."""
     compiled = None
     if like.device.type == "cpu":
         compiled = cpu_kernels()
     elif like.is_cuda:
         compiled = gpu_kernels()
-    return plain if compiled is None else compiled
+    return plain_kernels() if compiled is None else compiled
 
 
 @cache
-def cpu_kernels() -> ModuleType | None:
+def plain_kernels() -> Kernels:
+    """The kernels in plain torch."""
+    return _backend("plain")
+
+
+@cache
+def cpu_kernels() -> Kernels | None:
     """The numba kernels, or None where numba is not installed."""
-    return _module("lcpool.ops.cpu")
-
-
-@cache
-def gpu_kernels() -> ModuleType | None:
-    """The Triton kernels, or None where Triton is not installed."""
-    return _module("lcpool.ops.gpu")
-
-
-def _module(name: str) -> ModuleType | None:
     try:
-        return import_module(name)
+        return _backend("cpu")
     except ImportError:
         return None
+
+
+@cache
+def gpu_kernels() -> Kernels | None:
+    """The Triton kernels, or None where Triton is not installed."""
+    try:
+        return _backend("gpu")
+    except ImportError:
+        return None
+
+
+def _backend(name: str) -> Kernels:
+    # By its name: the kernels import the structures, which ask for kernels.
+    return cast("Kernels", import_module(f"lcpool.ops.backends.{name}"))

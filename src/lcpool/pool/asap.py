@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lcpool.graph.assignment import nonzero
+from lcpool.graph.checks import check_width
+from lcpool.graph.edges import Edges, loop_weights
+from lcpool.graph.graph import Graph, edge_weight
 from lcpool.nn import ClusterAttention, ConvScore
 from lcpool.nn.conv import FastLEConv, faster
-from lcpool.ops.assignment import nonzero
-from lcpool.ops.checks import check_width
 from lcpool.ops.connect import MAX_EDGES
-from lcpool.ops.edges import Edges, loop_weights
-from lcpool.ops.graph import Graph, edge_weight
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.output import Pooled
 from lcpool.pool.pyg import accept_pyg_state

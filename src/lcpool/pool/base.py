@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.checks import Checks, check_edge_index, check_width
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import Graph, check_channels, check_edge_attr, edge_weight
+from lcpool.graph.sizes import Sizes
 from lcpool.notice import warn_caller
-from lcpool.ops.assignment import Assignment
-from lcpool.ops.checks import Checks, check_edge_index, check_width
 from lcpool.ops.connect import MAX_EDGES
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph, check_channels, check_edge_attr, edge_weight
 from lcpool.ops.operator import is_traced
-from lcpool.ops.sizes import Sizes
+from lcpool.ops.product import connect_assignment
 from lcpool.ops.topk import KeepPlan
-from lcpool.ops.weighted import connect_assignment
 from lcpool.pool.output import Pooled
 from lcpool.pool.selection import Selection
 

@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from lcpool.graph.checks import check_width
+from lcpool.graph.dense import Chunks, DenseAssignment
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import Graph, edge_weight
+from lcpool.graph.lazy import lazy
+from lcpool.graph.precision import wide
+from lcpool.graph.sizes import Sizes
 from lcpool.nn.conv import convolve
-from lcpool.ops.checks import check_width
 from lcpool.ops.connect import MAX_EDGES
-from lcpool.ops.dense import Chunks, DenseAssignment, neighbour_sum
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph, edge_weight
-from lcpool.ops.lazy import lazy
+from lcpool.ops.dense import neighbour_sum
 from lcpool.ops.operator import is_traced
-from lcpool.ops.precision import wide
-from lcpool.ops.sizes import Sizes
 from lcpool.pool.base import Pooling
 from lcpool.pool.selection import Selection, itself
 

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
+from lcpool.graph.checks import check_width
+from lcpool.graph.dense import DenseAssignment
+from lcpool.graph.graph import Graph
 from lcpool.nn.conv import faster
-from lcpool.ops.checks import check_width
-from lcpool.ops.dense import DenseAssignment, graph_sum, safe_div, safe_sqrt, squared_norm
-from lcpool.ops.graph import Graph
+from lcpool.ops.dense import graph_sum, safe_div, safe_sqrt, squared_norm
 from lcpool.pool.dense import DenseAssignmentPooling
 
 

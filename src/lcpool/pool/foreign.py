@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from lcpool.ops.graph import Graph
+from lcpool.graph.graph import Graph
 from lcpool.pool.base import Pooling
 from lcpool.pool.output import Pooled
 

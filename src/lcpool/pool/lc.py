@@ -7,12 +7,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from lcpool.graph.checks import check_width
+from lcpool.graph.graph import Graph
+from lcpool.graph.precision import wide
 from lcpool.nn import LCSMP
-from lcpool.ops.checks import check_width
-from lcpool.ops.choose import choose
 from lcpool.ops.connect import HOPS, MAX_EDGES
-from lcpool.ops.graph import Graph
-from lcpool.ops.precision import wide
+from lcpool.ops.fused_lcpool import score_and_select
 from lcpool.ops.topk import KeepPlan
 from lcpool.pool.local import LocalClusterPooling
 from lcpool.pool.scored import KeptNodes
@@ -102,7 +102,7 @@ class LCPooling(LocalClusterPooling):
         plan = KeepPlan.of(self.ratio, graph)
         X, S = self.gather(graph)
         score.check(X)
-        X, h, kept, ok = choose(X, graph, plan, parameters)
+        X, h, kept, ok = score_and_select(X, graph, plan, parameters)
         return self.keep(graph, S, X, h, kept, plan, ok)
 
     def __repr__(self) -> str:

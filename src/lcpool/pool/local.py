@@ -8,9 +8,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from lcpool.graph.assignment import Assignment, clusters
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import Graph, edge_weight
 from lcpool.nn.conv import convolve, known_to
 from lcpool.notice import warn_caller
-from lcpool.ops.assignment import Assignment, clusters
 from lcpool.ops.connect import (
     HOPS,
     MAX_EDGES,
@@ -19,9 +21,7 @@ from lcpool.ops.connect import (
     filter_edges,
     surviving_edge_attr,
 )
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph, edge_weight
-from lcpool.ops.weighted import connect_assignment
+from lcpool.ops.product import connect_assignment
 from lcpool.pool.scored import KeptNodes, ScoredPooling, check_instance
 from lcpool.pool.selection import Selection
 

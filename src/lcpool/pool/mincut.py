@@ -9,9 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lcpool.ops.checks import check_width
-from lcpool.ops.dense import DenseAssignment, graph_sum, safe_div, safe_sqrt
-from lcpool.ops.graph import Graph
+from lcpool.graph.checks import check_width
+from lcpool.graph.dense import DenseAssignment
+from lcpool.graph.graph import Graph
+from lcpool.ops.dense import graph_sum, safe_div, safe_sqrt
 from lcpool.pool.dense import DenseAssignmentPooling
 
 

@@ -7,8 +7,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from lcpool.ops.assignment import Assignment
-from lcpool.ops.graph import Graph
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.graph import Graph
 from lcpool.pool.base import Pooling
 from lcpool.pool.output import Pooled
 from lcpool.pool.selection import Selection

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from lcpool.ops.assignment import Assignment
-from lcpool.ops.edges import Edges
-from lcpool.ops.graph import Graph
-from lcpool.ops.lazy import lazy
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import Graph
+from lcpool.graph.lazy import lazy
 from lcpool.pool.selection import Selection
 
 

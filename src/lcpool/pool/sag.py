@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch_geometric.nn import GraphConv
 
+from lcpool.graph.checks import check_width
 from lcpool.nn import ConvScore
 from lcpool.nn.conv import faster
-from lcpool.ops.checks import check_width
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.pyg import accept_pyg_state
 

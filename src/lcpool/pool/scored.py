@@ -9,12 +9,12 @@ from typing import Any, Self
 
 from torch import Tensor
 
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.checks import Trust
+from lcpool.graph.graph import Graph, check_channels, check_features
 from lcpool.nn import ConvScore, Score
-from lcpool.ops.assignment import Assignment
-from lcpool.ops.checks import Trust
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.gate import gate
-from lcpool.ops.graph import Graph, check_channels, check_features
 from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, keep_counts, topk
 from lcpool.pool.base import Pooling
 from lcpool.pool.output import Pooled

@@ -10,13 +10,13 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from lcpool.ops.assignment import Assignment
-from lcpool.ops.checks import Checks
-from lcpool.ops.edges import Entries
-from lcpool.ops.graph import Graph
-from lcpool.ops.lazy import lazy
+from lcpool.graph.assignment import Assignment
+from lcpool.graph.checks import Checks
+from lcpool.graph.edges import Entries
+from lcpool.graph.graph import Graph
+from lcpool.graph.lazy import lazy
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.operator import is_traced
-from lcpool.ops.sizes import Sizes
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from lcpool.graph.checks import check_width
 from lcpool.nn import ProjectionScore
-from lcpool.ops.checks import check_width
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.pyg import accept_pyg_state
 

@@ -4,8 +4,7 @@ from lcpool.train.api import train, train_runs
 from lcpool.train.loop import Run, Trainer
 from lcpool.train.protocol import RULES, Protocol
 from lcpool.train.result import Model, Result
-from lcpool.train.stackable import CannotStackError
-from lcpool.train.stacked import Stack
+from lcpool.train.stack import CannotStackError, Stack
 
 __all__ = [
     "RULES",

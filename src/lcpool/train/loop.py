@@ -18,7 +18,7 @@ from lcpool.models import Architecture, Backbone, Output
 from lcpool.settings import BackboneName
 from lcpool.train.protocol import RULES, Choice, Protocol
 from lcpool.train.seeding import seeded
-from lcpool.train.stacked import as_one
+from lcpool.train.stack import as_one
 
 # Graphs of a run that are evaluated at a time: without gradients they take little memory.
 EVAL_BATCH = 128

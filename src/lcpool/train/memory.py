@@ -11,8 +11,7 @@ from lcpool.models import Architecture, Backbone
 from lcpool.train.loop import initial_model, run_losses
 from lcpool.train.protocol import Protocol
 from lcpool.train.seeding import seeded
-from lcpool.train.stackable import CannotStackError
-from lcpool.train.stacked import Single, Stack
+from lcpool.train.stack import CannotStackError, Single, Stack
 
 # The share of a GPU's memory that is counted on; the rest is for what cannot be foreseen.
 USABLE = 0.8

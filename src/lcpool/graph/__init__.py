@@ -1,0 +1,1 @@
+"""The data structures: a batch of graphs, edges and their order, sizes, assignments, checks."""

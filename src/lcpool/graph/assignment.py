@@ -1,0 +1,254 @@
+"""S: which input nodes make up each pooled node, sparse or dense, with the same interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lcpool.graph.checks import Checks, check_count, check_index, check_range
+from lcpool.graph.edges import Entries
+from lcpool.graph.lazy import lazy
+from lcpool.ops.kernels import kernels
+from lcpool.ops.operator import is_traced, operator
+from lcpool.ops.weighted_sum import weighted_sum
+
+
+class Assignment:
+    r"""The assignment matrix S in coordinates: :math:`s_{ij}` is what node i gives to cluster j.
+
+    The fields have the names and the order of PyG's ``SelectOutput``. Entries that are given twice
+    are added.
+
+    Args:
+        node_index: row i of each entry, ``[num_entries]``.
+        num_nodes: rows of S.
+        cluster_index: column j of each entry, ``[num_entries]``.
+        num_clusters: columns of S.
+        weight: the entries, ``[num_entries]``; ones where it is None.
+
+    Example:
+        >>> S = Assignment.of_labels(torch.tensor([0, 0, 1, -1]))
+        >>> S
+        Assignment(num_nodes=4, num_clusters=2, entries=3)
+        >>> S.reduce(torch.tensor([[1.0], [2.0], [3.0], [4.0]])).tolist()
+        [[3.0], [3.0]]
+    """
+
+    def __init__(
+        self,
+        node_index: Tensor,
+        num_nodes: int,
+        cluster_index: Tensor,
+        num_clusters: int,
+        weight: Tensor | None = None,
+    ) -> None:
+        if not is_traced():
+            check_count("num_nodes", num_nodes)
+            check_count("num_clusters", num_clusters)
+        if node_index.dim() != 1 or node_index.shape != cluster_index.shape:
+            raise ValueError(
+                f"an assignment needs a node and a cluster for each entry, not shapes "
+                f"{list(node_index.shape)} and {list(cluster_index.shape)}."
+            )
+        if weight is not None and weight.shape != node_index.shape:
+            raise ValueError(
+                f"an assignment of {node_index.numel()} entries needs as many weights, not shape "
+                f"{list(weight.shape)}."
+            )
+        self.node_index, self.num_nodes = node_index, num_nodes
+        self.cluster_index, self.num_clusters = cluster_index, num_clusters
+        self.weight = weight
+
+    @classmethod
+    def of_labels(cls, labels: Tensor, num_clusters: int | None = None) -> Assignment:
+        """Clusters that share no node: node i belongs to cluster ``labels[i]``, to none if −1.
+
+        Clusters are numbered without gaps (``torch.unique(labels, return_inverse=True)[1]`` closes
+        them). There is an entry for each node that belongs to one, in the order of the nodes.
+        Without ``num_clusters`` there are as many as the largest label says, for which a GPU
+        synchronises.
+        """
+        labels = check_index("labels", labels)
+        if num_clusters is None:
+            num_clusters = label_count(labels)
+        nodes = nonzero(labels >= 0)
+        return cls(nodes, labels.numel(), labels.index_select(0, nodes), num_clusters)
+
+    @classmethod
+    def of_nodes(cls, perm: Tensor, num_nodes: int) -> Assignment:
+        """I(:, î): every node of ``perm`` is a cluster of its own (proposition 3)."""
+        clusters = torch.arange(perm.numel(), device=perm.device)
+        return cls(perm, num_nodes, clusters, perm.numel())
+
+    @classmethod
+    def of_entries(cls, entries: Entries, weight: Tensor | None) -> Assignment:
+        """Nodes are sources, clusters are targets."""
+        S = cls(entries.source, entries.num_sources, entries.target, entries.num_targets, weight)
+        S.entries = entries
+        return S
+
+    def with_weight(self, weight: Tensor | None) -> Assignment:
+        """The same entries with other weights."""
+        return Assignment(
+            self.node_index, self.num_nodes, self.cluster_index, self.num_clusters, weight
+        )
+
+    @lazy
+    def entries(self) -> Entries:
+        """The entries by node and by cluster, once it is known that there are such."""
+        checks = Checks()
+        S = self.checked(checks)
+        checks.settle()
+        return Entries(S.node_index.long(), S.cluster_index.long(), S.num_nodes, S.num_clusters)
+
+    def checked(self, checks: Checks) -> Assignment:
+        """S, once it is known that its entries are of nodes and clusters."""
+        node = check_range("assignment.node_index", self.node_index, self.num_nodes, "node", checks)
+        cluster = check_range(
+            "assignment.cluster_index", self.cluster_index, self.num_clusters, "cluster", checks
+        )
+        return Assignment(node, self.num_nodes, cluster, self.num_clusters, self.weight)
+
+    def reduce(self, x: Tensor) -> Tensor:
+        """SᵀX: the features of the clusters, ``[num_clusters, channels]``."""
+        check_rows(x, self.num_nodes)
+        return self._sum(x, self.entries)
+
+    def lift(self, x: Tensor) -> Tensor:
+        """S X': the features of the clusters brought back to the nodes they came from."""
+        check_rows(x, self.num_clusters)
+        return self._sum(x, self.entries.reversed)
+
+    def _sum(self, x: Tensor, entries: Entries) -> Tensor:
+        weight = x.new_ones(self.node_index.numel()) if self.weight is None else self.weight
+        out = weighted_sum(x.unsqueeze(-1).flatten(1), weight, entries)
+        return out.view(out.size(0), *x.shape[1:])
+
+    def columns(self, perm: Tensor, checks: Checks | None = None) -> Assignment:
+        """S' = S(:, î): the clusters in ``perm`` alone, in its order."""
+        found = None
+        if not is_traced():
+            found = kernels(perm).select_columns(
+                self.node_index, self.cluster_index, perm, self.num_clusters
+            )
+        if found is None:
+            new_id = positions(perm, self.num_clusters).index_select(0, self.cluster_index)
+            kept = nonzero(new_id >= 0, checks)
+            node, cluster = self.node_index.index_select(0, kept), new_id.index_select(0, kept)
+        else:
+            kept, node, cluster = found
+        weight = None if self.weight is None else self.weight.index_select(0, kept)
+        return Assignment(node, self.num_nodes, cluster, perm.numel(), weight)
+
+    def row_means(self, dtype: torch.dtype) -> Assignment:
+        """Entries that count once each and rows that sum to one: :meth:`lift` takes plain means."""
+        columns = max(self.num_clusters, 1)
+        keys = torch.unique(self.node_index * columns + self.cluster_index)
+        node, cluster = keys // columns, keys % columns
+        lengths = torch.bincount(node, minlength=self.num_nodes)
+        weight = (1 / lengths[node].double()).to(dtype)
+        return Assignment(node, self.num_nodes, cluster, self.num_clusters, weight)
+
+    def labels(self, perm: Tensor | None = None) -> Tensor:
+        r"""The cluster that each node belongs to most, ``[num_nodes]``: :math:`\arg\max_j s_{ij}`.
+
+        −1 for a node that belongs to none. Ties go to the node's own cluster, where ``perm`` says
+        which node each cluster stands on, then to the lower number.
+        """
+        node, cluster = self.node_index.long(), self.cluster_index.long()
+        weight = torch.ones_like(node) if self.weight is None else self.weight.detach()
+        keys, entry = torch.unique(node * max(self.num_clusters, 1) + cluster, return_inverse=True)
+        weight = weight.new_zeros(keys.numel()).index_add(0, entry, weight)
+        node, cluster = keys // max(self.num_clusters, 1), keys % max(self.num_clusters, 1)
+        own = torch.zeros_like(node) if perm is None else (perm[cluster] == node).long()
+        # Sorts that keep the order of equals, the least important first; zeros count as absent.
+        order = cluster.argsort(stable=True)
+        for key, descending in ((own, True), (weight, True), (node, False)):
+            order = order[key[order].argsort(stable=True, descending=descending)]
+        order = order[weight[order] != 0]
+        node, cluster = node[order], cluster[order]
+        first = torch.ones_like(node, dtype=torch.bool)
+        first[1:] = node[1:] != node[:-1]
+        labels: Tensor = node.new_full((self.num_nodes,), -1)
+        return labels.index_put((node[first],), cluster[first])
+
+    def strays(self, edge_index: Tensor) -> Tensor:
+        """Which entries of a square S lie where I + A is zero, ``[num_entries]``."""
+        edges = edge_index[0] * self.num_clusters + edge_index[1]
+        loop = self.node_index == self.cluster_index
+        entries = self.node_index * self.num_clusters + self.cluster_index
+        stray = ~(loop | torch.isin(entries, edges))
+        return stray if self.weight is None else stray & (self.weight != 0)
+
+    def is_local(self, edge_index: Tensor) -> bool:
+        """Prerequisite 1: s_ij ≠ 0 only where I + A is not zero. For a square S."""
+        return not bool(self.strays(edge_index).any())
+
+    def to_dense(self) -> Tensor:
+        """S as a dense matrix, for small graphs and tests."""
+        weight = self.weight
+        if weight is None:
+            weight = torch.ones_like(self.node_index, dtype=torch.get_default_dtype())
+        dense = weight.new_zeros(self.num_nodes, self.num_clusters)
+        return dense.index_put((self.node_index, self.cluster_index), weight, accumulate=True)
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.__class__.__name__}(num_nodes={self.num_nodes}, "
+            f"num_clusters={self.num_clusters}, entries={self.node_index.numel()})"
+        )
+
+
+def clusters(
+    edge_index: Tensor, perm: Tensor, num_nodes: int, checks: Checks | None = None
+) -> Assignment:
+    """(I + A)(:, î): each kept node with all that have an edge into it (prerequisite 4)."""
+    target = positions(perm, num_nodes).index_select(0, edge_index[1])
+    into_kept = nonzero(target >= 0, checks)
+    itself = torch.arange(perm.numel(), device=perm.device)
+    node = torch.cat([perm, edge_index[0].index_select(0, into_kept)])
+    cluster = torch.cat([itself, target.index_select(0, into_kept)])
+    return Assignment(node, num_nodes, cluster, perm.numel())
+
+
+def check_rows(x: Tensor, rows: int) -> None:
+    """Raise unless ``x`` holds floating-point features of so many rows."""
+    if not x.is_floating_point() or x.dim() == 0 or x.size(0) != rows:
+        raise ValueError(
+            f"expected floating-point features of {rows} rows, not {x.dtype} of shape "
+            f"{list(x.shape)}."
+        )
+
+
+def positions(perm: Tensor, size: int) -> Tensor:
+    """Where each index stands in ``perm``, −1 where it does not."""
+    where = perm.new_full((size,), -1)
+    where[perm] = torch.arange(perm.numel(), device=perm.device)
+    return where
+
+
+def nonzero(mask: Tensor, checks: Checks | None = None) -> Tensor:
+    """The indices where ``mask`` holds; pending ``checks`` are read with their number."""
+    if checks is None or mask.device.type == "cpu" or is_traced():
+        return mask.nonzero().view(-1)
+    (size,) = checks.read(mask.sum())
+    return torch.nonzero_static(mask, size=size).view(-1)
+
+
+class LabelCount:
+    """The number of clusters that labels name: one more than the largest."""
+
+    @staticmethod
+    def forward(labels: Tensor) -> int:
+        """Read the largest."""
+        return int(labels.max()) + 1 if labels.numel() else 0
+
+    @staticmethod
+    def fake(labels: Tensor) -> Any:
+        """Not known before."""
+        return torch.library.get_ctx().new_dynamic_size()
+
+
+label_count = operator("label_count(Tensor labels) -> SymInt", LabelCount)

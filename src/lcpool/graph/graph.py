@@ -1,0 +1,254 @@
+"""One batch of graphs, checked: what every operator works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lcpool.graph.checks import (
+    Checks,
+    check_device,
+    check_edges,
+    check_index,
+    check_number,
+    check_range,
+    count_graphs,
+    out_of_range,
+)
+from lcpool.graph.edges import Edges, Neighbours
+from lcpool.graph.lazy import lazy
+from lcpool.graph.sizes import Sizes
+from lcpool.ops.kernels import kernels
+from lcpool.ops.operator import is_traced
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A disjoint union of ``batch_size`` graphs, as PyG batches them.
+
+    Attributes:
+        x: node features X, ``[num_nodes, channels]``.
+        edges: A.
+        edge_attr: weights or attributes of the edges, one row an edge.
+        batch: the graph of each node, or None where there is only one graph.
+        batch_size: the number of graphs, trailing empty ones included.
+        sizes: the number of nodes of each graph where the host knows it and ``batch`` is sorted.
+        checks: verdicts that wait for the next size to be read.
+    """
+
+    x: Tensor
+    edges: Edges
+    edge_attr: Tensor | None
+    batch: Tensor | None
+    batch_size: int
+    sizes: Sizes | None = None
+    checks: Checks = field(default_factory=Checks)
+
+    def __post_init__(self) -> None:
+        # Kernels trust these numbers with memory.
+        sizes = self.x.size(0) if self.sizes is None else self.sizes.total
+        if not self.x.size(0) == self.edges.num_nodes == sizes:
+            raise ValueError(
+                f"a graph of {self.x.size(0)} rows of features cannot have edges between "
+                f"{self.edges.num_nodes} nodes and parts of {sizes}."
+            )
+
+    @classmethod
+    def of(
+        cls,
+        x: Any,
+        edge_index: Any,
+        edge_attr: Any = None,
+        batch: Any = None,
+        batch_size: int | None = None,
+        size_follows: bool = True,
+    ) -> Graph:
+        """Check the arguments of a layer and gather them.
+
+        ``size_follows`` says that sizes will be read anyway, for which a GPU must be waited for:
+        then the graph is looked at first, once. Else a GPU is waited for only to know that all
+        indices are in range.
+        """
+        x = check_features("x", x)
+        edge_index = check_edges(edge_index, like=x)
+        check_edge_attr(edge_attr, edge_index)
+        batch, batch_size = check_batch(batch, batch_size, x)
+        if size_follows and not is_traced():
+            edges, sizes, batch_size = inspected(edge_index, batch, batch_size, x.size(0))
+            return cls(x, edges, edge_attr, batch, batch_size, sizes)
+        checks = Checks()
+        edge_index = check_range("edge_index", edge_index, x.size(0), "node", checks)
+        sizes = Sizes.of_one(x.size(0), x.device) if batch is None else None
+        if batch_size is None:
+            assert batch is not None
+            batch_size = count_graphs(batch, checks)
+        elif batch is not None:
+            batch = check_range("batch", batch, batch_size, "graph", checks)
+        if not size_follows:
+            checks.settle()
+        edges = Edges(edge_index, x.size(0))
+        return cls(x, edges, edge_attr, batch, batch_size, sizes, checks)
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Source and target of each edge."""
+        return self.edges.index
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes of all graphs together."""
+        return self.x.size(0)
+
+    def batch_vector(self) -> Tensor:
+        """The graph of each node, zeros where there is only one graph."""
+        return self.edge_index.new_zeros(self.num_nodes) if self.batch is None else self.batch
+
+    @lazy
+    def members(self) -> Neighbours:
+        """The nodes of each graph, in order."""
+        batch = self.batch_vector()
+        nodes = torch.arange(self.num_nodes, device=batch.device)
+        return Neighbours.of(batch, nodes, self.batch_size)
+
+    def host_counts(self) -> Tensor:
+        """The number of nodes of each graph on the host; a GPU synchronises unless it is known."""
+        return self.checks.fetch(self.node_counts()) if self.sizes is None else self.sizes.counts
+
+    def node_counts(self) -> Tensor:
+        """The number of nodes of each graph, ``[batch_size]``."""
+        if self.sizes is not None:
+            return self.sizes.ptr.diff()
+        assert self.batch is not None
+        counts = self.batch.new_zeros(self.batch_size)
+        return counts.index_add(0, self.batch, torch.ones_like(self.batch))
+
+
+def inspected(
+    index: Tensor, batch: Tensor | None, batch_size: int | None, num_nodes: int
+) -> tuple[Edges, Sizes | None, int]:
+    """The edges and what is known of them, the sizes of graphs that stand together, their number.
+
+    Graphs from PyG are mostly sorted and undirected. To see that costs less than to sort them.
+    """
+    found = kernels(index).inspect(index, num_nodes, batch)
+    if not found.in_range:
+        raise ValueError(out_of_range("edge_index", index, num_nodes, "node"))
+    out = None
+    if found.in_order and found.ptr is not None:
+        out = Neighbours(found.ptr, index[1].contiguous())
+    edges = Edges(index, num_nodes, found.symmetric, found.in_order, out=out)
+    if batch is None:
+        return edges, Sizes.of_one(num_nodes, index.device), 1
+    first, last = found.first, found.last
+    if not found.by_graph:
+        first, last = torch.stack(batch.aminmax()).tolist()
+    if first < 0 or (batch_size is not None and last >= batch_size):
+        raise ValueError(out_of_range("batch", batch, batch_size, "graph"))
+    if found.graph_ptr is not None and batch_size in (None, last + 1):
+        on_host, ptr = found.graph_ptr
+        begins = on_host.numpy()
+        counts = torch.from_numpy(begins[1:] - begins[:-1])  # sooner than np.diff
+        return edges, Sizes(counts, ptr, num_nodes), last + 1
+    batch_size = last + 1 if batch_size is None else batch_size
+    return edges, Sizes.by_graph(batch, batch_size) if found.by_graph else None, batch_size
+
+
+def check_batch(batch: Any, batch_size: int | None, x: Tensor) -> tuple[Tensor | None, int | None]:
+    """``batch`` as an int64 tensor with an entry a node; without one there is one graph."""
+    if batch_size is not None:
+        check_number("batch_size", batch_size)
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"'batch_size' must be at least 1, not {batch_size}.")
+    if batch is None:
+        if batch_size not in (None, 1):
+            raise ValueError(f"'batch_size' is {batch_size}, but no 'batch' was passed.")
+        return None, 1
+    batch = check_index("batch", batch, like=x)
+    if batch.shape != (x.size(0),):
+        raise ValueError(
+            f"'batch' must have shape [{x.size(0)}], an entry a node, not {list(batch.shape)}."
+        )
+    return batch, batch_size
+
+
+def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
+    """``x`` as a ``[num_nodes, channels]`` tensor; one value a node counts as one channel.
+
+    With ``like``, as many rows as that has, and on the same device.
+    """
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.layout != torch.strided:
+        kind = type(x).__name__
+        if isinstance(x, Tensor):
+            kind = str(x.dtype) if x.layout == torch.strided else f"{x.layout} of {x.dtype}"
+        numbers = isinstance(x, Tensor) and x.layout == torch.strided and not x.is_complex()
+        hint = f" Pass {name}.float()." if numbers else ""
+        raise TypeError(
+            f"'{name}' must be a dense tensor of floating-point features, not {kind}.{hint}"
+        )
+    num_nodes = None
+    if like is not None:
+        check_device(name, x, like)
+        num_nodes = like.size(0)
+    if x.dim() == 1:
+        x = x.unsqueeze(-1)
+    if x.dim() != 2 or (num_nodes is not None and x.size(0) != num_nodes):
+        rows = "num_nodes" if num_nodes is None else num_nodes
+        raise ValueError(f"'{name}' must have shape [{rows}, channels], not {list(x.shape)}.")
+    features: Tensor = x
+    return features
+
+
+def check_channels(layer: Any, x: Tensor) -> None:
+    """Raise unless features have the width and type that ``layer`` was made for."""
+    width = getattr(layer, "in_channels", None)
+    if width is None:
+        return
+    if x.size(-1) != width:
+        raise ValueError(f"{layer} takes features of width {width}, but got {x.size(-1)}.")
+    parameter = first_parameter(layer)
+    if parameter is None or parameter.dtype == x.dtype:
+        return
+    if not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"{layer} has parameters of {parameter.dtype}, but 'x' is {x.dtype}: convert one of "
+            f"them with .to({parameter.dtype}) or .to({x.dtype})."
+        )
+
+
+def first_parameter(layer: Any) -> Tensor | None:
+    """Some parameter of a layer: ``layer.parameters()`` takes many times as long to begin."""
+    for parameter in layer._parameters.values():
+        if parameter is not None:
+            found: Tensor = parameter
+            return found
+    parts = (first_parameter(part) for part in layer._modules.values() if part is not None)
+    return next((parameter for parameter in parts if parameter is not None), None)
+
+
+def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:
+    """Raise unless ``edge_attr`` is None or has one row for each edge."""
+    if edge_attr is None:
+        return
+    if not isinstance(edge_attr, Tensor):
+        raise TypeError(f"'edge_attr' must be a tensor, not {type(edge_attr).__name__}.")
+    check_device("edge_attr", edge_attr, edge_index)
+    if edge_attr.dim() == 0 or edge_attr.size(0) != edge_index.size(1):
+        raise ValueError(
+            f"'edge_attr' must have a row for each of the {edge_index.size(1)} edges, "
+            f"not shape {list(edge_attr.shape)}."
+        )
+
+
+def edge_weight(edge_attr: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """``edge_attr`` as one weight an edge, where an operator knows no other kind."""
+    if edge_attr is None:
+        return None
+    if edge_attr.numel() != edge_attr.size(0):
+        raise ValueError(
+            f"this operator takes one weight an edge: 'edge_attr' must have shape "
+            f"[{edge_attr.size(0)}], not {list(edge_attr.shape)}."
+        )
+    return edge_attr.reshape(-1).to(dtype)

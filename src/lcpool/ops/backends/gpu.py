@@ -1,0 +1,13 @@
+"""Every kernel compiled for GPUs by Triton, on first use, and cached on disk."""
+
+from lcpool.ops.connect.gpu import *
+from lcpool.ops.fused_lcpool.gpu import *
+from lcpool.ops.gate.gpu import *
+from lcpool.ops.inspect.gpu import *
+from lcpool.ops.lcsmp.gpu import *
+from lcpool.ops.message.gpu import *
+from lcpool.ops.neighbour_max.gpu import *
+from lcpool.ops.product.gpu import *
+from lcpool.ops.readout.gpu import *
+from lcpool.ops.topk.gpu import *
+from lcpool.ops.weighted_sum.gpu import *

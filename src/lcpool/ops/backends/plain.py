@@ -1,0 +1,16 @@
+"""Every kernel in plain torch: for devices without compiled ones, and to check those against.
+
+The gradients among them are differentiable again: second derivatives go through them everywhere.
+"""
+
+from lcpool.ops.connect.plain import *
+from lcpool.ops.fused_lcpool.plain import *
+from lcpool.ops.gate.plain import *
+from lcpool.ops.inspect.plain import *
+from lcpool.ops.lcsmp.plain import *
+from lcpool.ops.message.plain import *
+from lcpool.ops.neighbour_max.plain import *
+from lcpool.ops.product.plain import *
+from lcpool.ops.readout.plain import *
+from lcpool.ops.topk.plain import *
+from lcpool.ops.weighted_sum.plain import *

@@ -1,0 +1,182 @@
+"""A' in blocks of rows, for graphs whose A' does not fit in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from operator import index
+from pathlib import Path
+from typing import IO, Protocol
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from torch import Tensor
+
+from lcpool.atomic import whole_file
+from lcpool.graph.assignment import clusters
+from lcpool.graph.checks import Checks, check_count, check_edge_index
+from lcpool.ops.connect import check_perm
+from lcpool.ops.kernels import kernels
+from lcpool.ops.product.joins import SparseRows, meetings, multiply, off_diagonal
+
+# A block of so many edges is 256 MiB of indices.
+EDGES_PER_BLOCK = 2**24
+
+
+class RowSearch(Protocol):
+    """A graph in which rows of A' can be found."""
+
+    def most_edges(self) -> Tensor:
+        """A bound on the entries of each row, much cheaper to find than the entries."""
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """The entries of rows ``start`` to ``stop``, sorted, as edges ``[2, num_edges]``."""
+
+
+class Blocks:
+    """The edges of A', block by block, each found when it is asked for.
+
+    ``len(blocks)``, ``blocks[i]`` and ``for edges in blocks`` do what they do for a list. The graph
+    is held by rows in 32-bit indices, so ``edge_index`` may go; to pickle it costs no search.
+
+    Attributes:
+        rows: the pooled nodes whose edges each block holds.
+    """
+
+    def __init__(self, search: RowSearch, rows: list[range]) -> None:
+        self.search, self.rows = search, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> Tensor:
+        rows = self.rows[index(number)]
+        return self.search.rows(rows.start, rows.stop)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rows={self.rows[-1].stop}, blocks={len(self)})"
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        progress: Callable[[Iterable[Tensor]], Iterable[Tensor]] = iter,
+    ) -> Tensor:
+        """Write all edges into a ``.npy`` file, and map it into memory.
+
+        Edge after edge in the file, source and target as 32-bit integers: an array of shape
+        ``[2, num_edges]`` in Fortran order, which ``numpy.load(path, mmap_mode="r")`` opens. It
+        appears under its name when it is whole; what happens before leaves what was there.
+
+        Args:
+            path: the file to write, or to replace.
+            progress: what to pass the blocks through, to show how many are done:
+                ``rich.progress.track``, ``tqdm.tqdm``.
+
+        Returns:
+            The edges of A', ``[2, num_edges]``, int32, read from the file where they are used. To
+            change them does not change the file.
+        """
+        path = Path(path)
+        if path.is_dir():
+            raise ValueError(f"'{path}' is a folder; name a file in it: '{path / 'pooled.npy'}'.")
+        with whole_file(path) as file:
+            num_edges = 0
+            write_header(file, num_edges)
+            for edges in progress(self):
+                file.write(edges.t().to("cpu", torch.int32).contiguous().numpy().data)
+                num_edges += edges.size(1)
+            file.seek(0)
+            write_header(file, num_edges)
+        return torch.from_numpy(np.load(path, mmap_mode="c"))
+
+
+def write_header(file: IO[bytes], num_edges: int) -> None:
+    """Say what the file holds, in as many bytes whatever ``num_edges`` is: numpy leaves room."""
+    shape = {"descr": "<i4", "fortran_order": True, "shape": (2, num_edges)}
+    npy.write_array_header_1_0(file, shape)
+
+
+def cluster_connect_blocks(
+    edge_index: Tensor,
+    perm: Tensor,
+    num_nodes: int,
+    self_loops: bool = True,
+    edges_per_block: int = EDGES_PER_BLOCK,
+) -> Blocks:
+    """:func:`~lcpool.cluster_connect` for a graph whose A' does not fit, in blocks of rows.
+
+    The blocks one after the other are what :func:`~lcpool.cluster_connect` gives. A block takes at
+    most about 40 bytes of memory for each of ``edges_per_block`` and, in every thread, 5 for each
+    node.
+
+    Args:
+        edge_index: source and target of each edge, ``[2, num_edges]``, int64 or int32.
+        perm: the kept nodes î, each once, in the order that numbers the pooled graph.
+        num_nodes: the number of nodes; they, and the edges, must be fewer than 2³¹.
+        self_loops: keep the diagonal of A', as the formula gives it.
+        edges_per_block: the most edges of a block. A row is not divided: one that might be longer,
+            of a node near a hub, is a block of its own.
+
+    Returns:
+        The blocks: to iterate over, to index, or to write into a file that is mapped into memory
+        (:meth:`Blocks.save`).
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
+        >>> kept = torch.tensor([0, 3, 4])
+        >>> blocks = cluster_connect_blocks(path, kept, 5, self_loops=False, edges_per_block=8)
+        >>> for rows, edges in zip(blocks.rows, blocks):
+        ...     print(rows, edges.tolist())
+        range(0, 2) [[0, 1, 1], [1, 0, 2]]
+        range(2, 3) [[2], [1]]
+    """
+    check_count("num_nodes", num_nodes)
+    if edges_per_block < 1:
+        raise ValueError(f"'edges_per_block' must be at least 1, not {edges_per_block}.")
+    checks = Checks()
+    edge_index = check_edge_index(edge_index, num_nodes, checks, like=None, widen=False)
+    perm = check_perm(perm, num_nodes, checks, like=edge_index)
+    search = kernels(perm).cluster_search(edge_index, perm, num_nodes, self_loops)
+    if search is None:
+        search = Joins(edge_index.long(), perm, num_nodes, self_loops, checks)
+    return Blocks(search, cut(search.most_edges(), edges_per_block))
+
+
+def cut(most_edges: Tensor, edges_per_block: int) -> list[range]:
+    """Ranges of rows, each as long as its bounds allow; no rows are one empty range."""
+    ends = most_edges.cumsum(0).cpu()
+    rows, start, done = [], 0, 0
+    while start < ends.numel():
+        stop = int(torch.searchsorted(ends, done + edges_per_block, right=True))
+        stop = max(stop, start + 1)
+        rows.append(range(start, stop))
+        start, done = stop, int(ends[stop - 1])
+    return rows or [range(0)]
+
+
+class Joins:
+    """Rows of S'ᵀAS' for S = I + A by joins, in plain torch on any device."""
+
+    def __init__(
+        self, edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, checks: Checks
+    ) -> None:
+        S = clusters(edge_index, perm, num_nodes, checks)
+        self.A = SparseRows.of(edge_index[0], edge_index[1], None, num_nodes)
+        self.S = SparseRows.of(S.node_index, S.cluster_index, None, num_nodes)
+        self.Sr = SparseRows.of(S.cluster_index, S.node_index, None, S.num_clusters)
+        self.num_nodes, self.num_clusters, self.self_loops = num_nodes, S.num_clusters, self_loops
+
+    def most_edges(self) -> Tensor:
+        """How often entries of a row meet: what a block holds at a time, before they are added."""
+        return meetings(self.Sr, self.A, self.S)
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """The entries of rows ``start`` to ``stop``."""
+        left = self.Sr.entries.between(int(self.Sr.ptr[start]), int(self.Sr.ptr[stop]))
+        half = multiply(left, self.A, self.num_nodes, Checks())
+        whole = multiply(half, self.S, self.num_clusters, Checks())
+        return off_diagonal(whole, self.self_loops)[0]

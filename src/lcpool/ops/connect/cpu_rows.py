@@ -1,0 +1,176 @@
+"""A graph by rows on a CPU: A, S'ᵀ and S', as where rows begin and their columns, of each."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lcpool.ops.compiled import compiled
+from lcpool.ops.threads import in_parts
+
+# Fewer edges than this are connected sooner by one thread than by two that must be woken.
+EDGES_PER_THREAD = 8192
+# Entries of 4 bytes that the lists of AS' may have for each edge: around hubs they are too long to
+# keep. Where A' is found in blocks, memory counts for more.
+LIST_EDGES, FEW_LIST_EDGES = 16, 4
+TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: take it in parts."
+
+
+class GraphRows(NamedTuple):
+    """A, S'ᵀ and S' by rows: where each row begins, and its columns.
+
+    Compiled functions take it as a plain tuple, of which numba finds the types sooner.
+
+    Attributes:
+        out_ptr: the rows of A, or None where ``onto`` holds AS'.
+        out: the targets of each node's edges.
+        into_ptr: the rows of S'ᵀ.
+        into: the nodes of each cluster.
+        onto_ptr: the rows of S', or of AS'.
+        onto: the clusters of each node, or those that its edges lead to.
+    """
+
+    out_ptr: Any
+    out: Any
+    into_ptr: Any
+    into: Any
+    onto_ptr: Any
+    onto: Any
+
+
+def prepare(source: Any, target: Any, kept: Any, num_nodes: int, hops: int = 3) -> GraphRows:
+    """A by rows, the clusters of kept nodes (rows of S'ᵀ), and the kept nodes' names by row of S'.
+
+    Row m of S' lists the kept nodes that m contributes to: itself and the targets of its edges.
+    With two ``hops`` I stands for S in S'ᵀ, with one in S' too.
+    """
+    if source.size + kept.size >= 2**32:
+        raise ValueError(TOO_MANY)
+    halves = (
+        lambda: to_rows(source, target, None, num_nodes, np.uint32)[:2],
+        lambda: cluster_rows(source, target, kept, num_nodes, hops),
+    )
+
+    def part(start: int, stop: int) -> tuple[Any, ...]:
+        return sum((half() for half in halves[start:stop]), start=())
+
+    found = in_parts(part, len(halves), min(source.size, 2 * EDGES_PER_THREAD), EDGES_PER_THREAD)
+    return GraphRows(*sum(found, start=()))
+
+
+def with_lists(graph: GraphRows, list_edges: int) -> GraphRows:
+    """The graph with AS' in the place of S' and nothing in that of A, unless that is too much."""
+    edges, ptr = graph.out.size, list_ends(tuple(graph))
+    if ptr[-1] > min(list_edges * edges, 2**32 - 1):
+        return graph
+    ptr, col = ptr.astype(np.uint32), np.empty(ptr[-1], np.uint32)
+    part = partial(write_lists, graph=tuple(graph), ptr=ptr, col=col)
+    in_parts(part, ptr.size - 1, edges, EDGES_PER_THREAD)
+    return GraphRows(None, None, graph.into_ptr, graph.into, ptr, col)
+
+
+def most_edges(graph: GraphRows) -> Any:
+    """A bound on the entries of each row of A': the number of ways to make one, or all columns."""
+    ptr = graph.onto_ptr if graph.out is None else list_ends(tuple(graph))
+    return count_ways(graph.into_ptr, graph.into, ptr)
+
+
+@compiled
+def to_rows(row, col, value, num_rows, index):
+    """Where each row begins, its columns and, if any, its entries, in the order that they had.
+
+    ``index`` is the type of what is counted. Unsigned, numba need not ask of one whether it counts
+    from the end.
+    """
+    if row.size >= 2**32:
+        raise ValueError(TOO_MANY)
+    ptr = np.zeros(num_rows + 2, index)
+    for e in range(row.size):
+        ptr[row[e] + 2] += 1
+    # Cumulated one place late: filling row r advances ptr[r + 1] from its start to its end.
+    for r in range(2, num_rows + 2):
+        ptr[r] += ptr[r - 1]
+    cols = np.empty(row.size, index)
+    values: Any = None if value is None else np.empty_like(value)
+    for e in range(row.size):
+        at = ptr[row[e] + 1]
+        ptr[row[e] + 1] += 1
+        cols[at] = col[e]
+        if value is not None:
+            values[at] = value[e]
+    return ptr[:-1], cols, values
+
+
+@compiled
+def cluster_rows(source, target, kept, num_nodes, hops):
+    """S'ᵀ and S' by rows."""
+    new_id = np.full(num_nodes, -1, np.int32)
+    for i in range(kept.size):
+        new_id[kept[i]] = i
+    into_ptr = np.zeros(kept.size + 2, np.uint32)
+    onto_ptr = np.zeros(num_nodes + 2, np.uint32)
+    for e in range(source.size):
+        i = new_id[target[e]]
+        if i >= 0:
+            into_ptr[i + 2] += hops > 2
+            onto_ptr[source[e] + 2] += hops > 1
+    for i in range(kept.size):
+        into_ptr[i + 2] += 1
+        onto_ptr[kept[i] + 2] += 1
+    for n in range(2, num_nodes + 2):
+        onto_ptr[n] += onto_ptr[n - 1]
+    for i in range(2, kept.size + 2):
+        into_ptr[i] += into_ptr[i - 1]
+    into = np.empty(into_ptr[kept.size + 1], np.uint32)
+    onto = np.empty(onto_ptr[num_nodes + 1], np.uint32)
+    for i in range(kept.size):
+        into[into_ptr[i + 1]] = kept[i]
+        into_ptr[i + 1] += 1
+        onto[onto_ptr[kept[i] + 1]] = i
+        onto_ptr[kept[i] + 1] += 1
+    for e in range(source.size):
+        s, i = source[e], new_id[target[e]]
+        if i >= 0 and hops > 2:
+            into[into_ptr[i + 1]] = s
+            into_ptr[i + 1] += 1
+        if i >= 0 and hops > 1:
+            onto[onto_ptr[s + 1]] = i
+            onto_ptr[s + 1] += 1
+    return into_ptr[:-1], into, onto_ptr[:-1], onto
+
+
+@compiled
+def count_ways(into_ptr, into, ptr):
+    """How many entries the lists of AS' of a cluster's nodes have, at most as many as clusters."""
+    most = np.zeros(into_ptr.size - 1, np.int64)
+    for p in range(most.size):
+        for c in range(into_ptr[p], into_ptr[p + 1]):
+            most[p] += ptr[into[c] + 1] - ptr[into[c]]
+        most[p] = min(most[p], most.size)
+    return most
+
+
+@compiled
+def list_ends(graph):
+    """Where the list of each node's row of AS' begins, and the end of the last."""
+    out_ptr, out, _, _, onto_ptr, _ = graph
+    ptr = np.zeros(out_ptr.size, np.int64)
+    for n in range(out_ptr.size - 1):
+        ptr[n + 1] = ptr[n]
+        for e in range(out_ptr[n], out_ptr[n + 1]):
+            ptr[n + 1] += onto_ptr[out[e] + 1] - onto_ptr[out[e]]
+    return ptr
+
+
+@compiled
+def write_lists(start, stop, graph, ptr, col):
+    """The kept nodes to whose clusters the targets of each node's edges belong, as often."""
+    out_ptr, out, _, _, onto_ptr, onto = graph
+    for n in range(start, stop):
+        at = ptr[n]
+        for e in range(out_ptr[n], out_ptr[n + 1]):
+            for f in range(onto_ptr[out[e]], onto_ptr[out[e] + 1]):
+                col[at] = onto[f]
+                at += 1

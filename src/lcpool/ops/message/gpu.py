@@ -1,0 +1,178 @@
+"""Sums over neighbours on a GPU: a program a node, its neighbours in order, no atomics."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lcpool.ops.launch import cdiv, kernel, power_of_2
+
+__all__ = ["aggregate", "difference_sum", "difference_sum_backward", "gcn_roots"]
+
+# Channels that a program adds at a time: four of a 32-bit number for each thread of a warp.
+CHANNELS = 128
+NODES = 128
+
+
+def gcn_roots(ptr: Tensor, node: Tensor) -> Tensor:
+    num_nodes = ptr.numel() - 1
+    roots = torch.empty(num_nodes, dtype=torch.float64, device=ptr.device)
+    if num_nodes:
+        inverse_roots[(cdiv(num_nodes, NODES),)](ptr, node, roots, num_nodes, NODES)
+    return roots
+
+
+def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Tensor:
+    out = torch.empty_like(x)
+    if out.numel():
+        scale = x if roots is None else roots
+        width = block(x)
+        add_rows[grid(x, width)](
+            x, ptr, node, scale, out, x.size(1), roots is not None, width, num_warps=1
+        )
+    return out
+
+
+def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
+    out = torch.empty_like(y)
+    if out.numel():
+        width = block(y)
+        add_differences[grid(y, width)](
+            z, y, y, ptr, node, out, y.size(1), y.size(1), False, width, num_warps=1
+        )
+    return out
+
+
+def difference_sum_backward(
+    grad: Tensor, z: Tensor, y: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor, out_node: Tensor
+) -> tuple[Tensor, Tensor]:
+    grad_z, grad_y = torch.empty_like(z), torch.empty_like(y)
+    if grad.numel():
+        width = block(y)
+        spread_differences[grid(y, width)](
+            grad, z, y, y, ptr, node, out_ptr, out_node, grad_z, grad_y,
+            len(y), y.size(1), y.size(1), 1, False, width, num_warps=1,
+        )  # fmt: skip
+    return grad_z, grad_y
+
+
+def block(x: Tensor) -> int:
+    """Channels of a program."""
+    return min(CHANNELS, power_of_2(x.size(1)))
+
+
+def grid(x: Tensor, width: int) -> tuple[int, int]:
+    """A program for each node and each block of channels."""
+    return x.size(0), cdiv(x.size(1), width)
+
+
+@triton.jit
+def wide(x):
+    """16-bit numbers are added in 32."""
+    return x.to(tl.float32) if x.dtype.primitive_bitwidth < 32 else x
+
+
+@kernel
+def inverse_roots(ptr, node, roots, num_nodes, NODES: tl.constexpr):
+    """D^(-1/2), a node's own self-loop counted once."""
+    i = tl.program_id(0) * NODES + tl.arange(0, NODES)
+    inside = i < num_nodes
+    start, stop = tl.load(ptr + i, inside, 0), tl.load(ptr + i + 1, inside, 0)
+    degree = tl.full((NODES,), 1, tl.int64)
+    for step in range(0, tl.max(stop - start)):
+        here = start + step < stop
+        other = tl.load(node + start + step, here, 0) != i
+        degree += (here & other).to(tl.int64)
+    tl.store(roots + i, 1 / tl.sqrt(degree.to(tl.float64)), inside)
+
+
+@kernel
+def add_rows(x, ptr, node, scale, out, width, NORMED: tl.constexpr, CHANNELS: tl.constexpr):
+    """Σ_k x_k, or s_i (s_i x_i + Σ_{k ≠ i} s_k x_k)."""
+    i = tl.program_id(0).to(tl.int64)
+    c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
+    inside = c < width
+    total = wide(tl.load(x + i * width + c, inside, 0.0))
+    if NORMED:
+        own = tl.load(scale + i).to(total.dtype)
+        total = own * total
+    else:
+        total = tl.zeros_like(total)
+    for e in range(tl.load(ptr + i), tl.load(ptr + i + 1)):
+        k = tl.load(node + e)
+        row = wide(tl.load(x + k * width + c, inside, 0.0))
+        if NORMED:
+            # Masked, not multiplied by zero: a self-loop's row may hold infinities.
+            total += tl.where(k != i, tl.load(scale + k).to(total.dtype) * row, 0.0)
+        else:
+            total += row
+    if NORMED:
+        total = own * total
+    tl.store(out + i * width + c, total, inside)
+
+
+# In the comparisons below NaN counts as positive, as in torch's relu: it must not be lost. The rows
+# of z and y are ``stride`` apart. SHIFTED: z = y + shift, and what flows to z flows on to y.
+
+
+@kernel
+def add_differences(
+    z, y, shift, ptr, node, out, width, stride, SHIFTED: tl.constexpr, CHANNELS: tl.constexpr
+):
+    """Σ_k relu(z_i − y_k)."""
+    i = tl.program_id(0).to(tl.int64)
+    c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
+    inside = c < width
+    own = wide(tl.load(z + i * stride + c, inside, 0.0))
+    if SHIFTED:
+        own += tl.load(shift + c, inside, 0.0)
+    total = tl.zeros_like(own)
+    for e in range(tl.load(ptr + i), tl.load(ptr + i + 1)):
+        k = tl.load(node + e)
+        difference = own - wide(tl.load(y + k * stride + c, inside, 0.0))
+        total += tl.where(difference <= 0, 0.0, difference)
+    tl.store(out + i * width + c, total, inside)
+
+
+@kernel
+def spread_differences(
+    grad, z, y, shift, ptr, node, out_ptr, out_node, grad_z, grad_y, num_nodes, width, stride, rows,
+    SHIFTED: tl.constexpr, CHANNELS: tl.constexpr,
+):  # fmt: skip
+    """What flows to z_i from its own sum, and to y_i from the sums it is in, for some nodes i.
+
+    SHIFTED: what flows to z is summed over these nodes, for the shift, and written behind the sums
+    of :func:`lcpool.ops.lcsmp.gpu.take_apart`.
+    """
+    first = tl.program_id(0).to(tl.int64) * rows
+    c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
+    inside = c < width
+    more = wide(tl.zeros((CHANNELS,), y.dtype.element_ty))
+    if SHIFTED:
+        more += tl.load(shift + c, inside, 0.0)
+    to_shift = tl.zeros_like(more)
+    for i in range(first, tl.minimum(first + rows, num_nodes)):
+        at = i * stride + c
+        z_i = wide(tl.load(z + at, inside, 0.0)) + more
+        y_i = wide(tl.load(y + at, inside, 0.0))
+        grad_i = wide(tl.load(grad + i * width + c, inside, 0.0))
+        to_z, to_y = tl.zeros_like(z_i), tl.zeros_like(z_i)
+        for e in range(tl.load(ptr + i), tl.load(ptr + i + 1)):
+            other = wide(tl.load(y + tl.load(node + e) * stride + c, inside, 0.0))
+            to_z += tl.where(z_i - other <= 0, 0.0, grad_i)
+        for e in range(tl.load(out_ptr + i), tl.load(out_ptr + i + 1)):
+            k = tl.load(out_node + e)
+            other = wide(tl.load(z + k * stride + c, inside, 0.0)) + more
+            upstream = wide(tl.load(grad + k * width + c, inside, 0.0))
+            to_y -= tl.where(other - y_i <= 0, 0.0, upstream)
+        if SHIFTED:
+            to_y += to_z
+            to_shift += to_z
+        else:
+            tl.store(grad_z + i * width + c, to_z, inside)
+        tl.store(grad_y + at, to_y, inside)
+    if SHIFTED:
+        behind = tl.program_id(0).to(tl.int64) * (4 * width + 1) + 3 * width + 1
+        tl.store(grad_z + behind + c, to_shift, inside)

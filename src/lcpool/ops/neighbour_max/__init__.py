@@ -1,0 +1,89 @@
+"""The maximum over neighbours, without a row of features for each edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lcpool.graph.checks import check_lengths
+from lcpool.graph.edges import Edges
+from lcpool.graph.precision import wide
+from lcpool.ops.kernels import kernels
+from lcpool.ops.message import ROWS, both_ways
+from lcpool.ops.neighbour_max import plain
+from lcpool.ops.operator import operator
+
+
+def neighbour_max(x: Tensor, edges: Edges) -> Tensor:
+    """The maximum of x_k over the edges (k, i) into each node i, zeros without any.
+
+    Neighbours that share a maximum share its gradient.
+    """
+    check_lengths(x=(x, edges.num_nodes))
+    most: Tensor
+    most, *_ = neighbour_max_operator(x, *both_ways(edges, x))
+    return most
+
+
+class NeighbourMax:
+    """The maximum over neighbours, and how many share it."""
+
+    results = 1
+
+    @staticmethod
+    def forward(
+        x: Tensor,
+        ptr: Tensor,
+        node: Tensor,
+        out_ptr: Tensor | None,
+        out_node: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Over the edges into each node."""
+        return kernels(x).neighbour_max(x.contiguous(), ptr, node)
+
+    @staticmethod
+    def fake(x: Tensor, *_: Tensor | None) -> tuple[Tensor, Tensor]:
+        return x.new_empty(x.shape), x.new_empty(x.shape, dtype=torch.int32)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+        x, _, _, *out = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(x, *output, *out)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        """To each node from the maxima that it has."""
+        x, most, ties, *out = ctx.saved_tensors
+        again = torch.is_grad_enabled()  # The gradient's own gradient is asked for.
+        spread = plain.neighbour_max_backward if again else neighbour_max_backward
+        return spread(wide(grad) / ties, x, most, *out), None, None, None, None
+
+
+class NeighbourMaxBackward:
+    """The gradient of :class:`NeighbourMax`."""
+
+    @staticmethod
+    def forward(
+        share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor
+    ) -> Tensor:
+        """Over the edges out of each node."""
+        return kernels(x).neighbour_max_backward(
+            share.contiguous(), x.contiguous(), most.contiguous(), out_ptr, out_node
+        )
+
+    @staticmethod
+    def fake(share: Tensor, x: Tensor, *_: Tensor) -> Tensor:
+        return x.new_empty(x.shape)
+
+
+neighbour_max_operator = operator(
+    f"neighbour_max(Tensor x, {ROWS}) -> (Tensor, Tensor)", NeighbourMax
+)
+neighbour_max_backward = operator(
+    "neighbour_max_backward(Tensor share, Tensor x, Tensor most, Tensor out_ptr, Tensor out_node) "
+    "-> Tensor",
+    NeighbourMaxBackward,
+)

@@ -1,0 +1,129 @@
+"""What is computed over the nodes of each graph: the softmax of scores, and the readout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lcpool.graph.graph import Graph
+from lcpool.graph.precision import wide
+from lcpool.ops.kernels import kernels
+from lcpool.ops.operator import operator
+from lcpool.ops.readout import plain
+
+
+def graph_softmax(values: Tensor, graph: Graph) -> Tensor:
+    """The softmax over the nodes of each graph, summed in float32 or better."""
+    h = wide(values)
+    if graph.batch is None:
+        h = h.softmax(dim=0)
+    elif graph.sizes is not None:
+        h = softmax(h, graph.sizes.ptr)
+    else:
+        ptr, node = graph.members.ptr, graph.members.node
+        h = torch.empty_like(h).index_copy(0, node, softmax(h.index_select(0, node), ptr))
+    return h.to(values.dtype)
+
+
+def readout(x: Tensor, graph: Graph) -> Tensor:
+    """Mean ‖ max over the nodes of each graph, ``[batch_size, 2 · channels]``; zeros for none."""
+    rows = wide(x)
+    if graph.sizes is not None:
+        out, _ = mean_and_max(rows, graph.sizes.ptr)
+    else:
+        ptr, node = graph.members.ptr, graph.members.node
+        out, _ = mean_and_max(rows.index_select(0, node), ptr)
+    result: Tensor = out.to(x.dtype)
+    return result
+
+
+class Softmax:
+    """The softmax over graphs whose nodes stand together, from ``ptr[g]`` to ``ptr[g + 1]``."""
+
+    @staticmethod
+    def forward(values: Tensor, ptr: Tensor) -> Tensor:
+        """exp(v) / Σ exp(v)."""
+        return kernels(values).softmax(values.contiguous(), ptr)
+
+    @staticmethod
+    def fake(values: Tensor, ptr: Tensor) -> Tensor:
+        return values.new_empty(values.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        ctx.save_for_backward(output, inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """The gradient of the values: h (g − Σ g h)."""
+        again = torch.is_grad_enabled()  # The gradient's own gradient is asked for.
+        spread = plain.softmax_backward if again else softmax_backward
+        return spread(grad, *ctx.saved_tensors), None
+
+
+class SoftmaxBackward:
+    """The gradient of :class:`Softmax`."""
+
+    @staticmethod
+    def forward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
+        """The gradient of the values: h (g − Σ g h)."""
+        return kernels(h).softmax_backward(grad.contiguous(), h.contiguous(), ptr)
+
+    @staticmethod
+    def fake(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
+        return h.new_empty(h.shape)
+
+
+class MeanAndMax:
+    """Mean ‖ max over graphs whose nodes stand together, and how many share each maximum."""
+
+    @staticmethod
+    def forward(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+        """Both in one walk over the nodes."""
+        return kernels(x).readout(x.contiguous(), ptr)
+
+    @staticmethod
+    def fake(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+        graphs, channels = ptr.numel() - 1, x.size(1)
+        ties = x.new_empty(graphs, channels, dtype=torch.int32)
+        return x.new_empty(graphs, 2 * channels), ties
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs, *output)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, _: None) -> tuple[Tensor | None, None]:
+        """1/n of the mean's gradient to all, the maximum's to those who share it."""
+        if grad is None:
+            return None, None
+        again = torch.is_grad_enabled()  # The gradient's own gradient is asked for.
+        spread = plain.readout_backward if again else readout_backward
+        return spread(grad, *ctx.saved_tensors), None
+
+
+class ReadoutBackward:
+    """The gradient of :class:`MeanAndMax`."""
+
+    @staticmethod
+    def forward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
+        """1/n of the mean's gradient to all, the maximum's to those who share it."""
+        return kernels(x).readout_backward(grad.contiguous(), x.contiguous(), ptr, out, ties)
+
+    @staticmethod
+    def fake(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
+        return x.new_empty(x.shape)
+
+
+softmax = operator("softmax(Tensor values, Tensor ptr) -> Tensor", Softmax)
+softmax_backward = operator(
+    "softmax_backward(Tensor grad, Tensor h, Tensor ptr) -> Tensor", SoftmaxBackward
+)
+mean_and_max = operator("readout(Tensor x, Tensor ptr) -> (Tensor, Tensor)", MeanAndMax)
+readout_backward = operator(
+    "readout_backward(Tensor grad, Tensor x, Tensor ptr, Tensor out, Tensor ties) -> Tensor",
+    ReadoutBackward,
+)

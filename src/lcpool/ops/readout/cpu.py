@@ -1,0 +1,102 @@
+"""Reductions over the nodes of each graph on a CPU."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lcpool.ops.compiled import compiled
+
+__all__ = ["readout", "readout_backward", "softmax", "softmax_backward"]
+
+
+def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+    out = x.new_empty(ptr.numel() - 1, 2 * x.size(1))
+    ties = torch.empty(ptr.numel() - 1, x.size(1), dtype=torch.int32)
+    mean_and_max(x.detach().numpy(), ptr.numpy(), out.numpy(), ties.numpy())
+    return out, ties
+
+
+def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
+    grad_x = torch.empty_like(x)
+    arrays = (grad, x.detach(), ptr, out, ties, grad_x)
+    spread(*(values.numpy() for values in arrays))
+    return grad_x
+
+
+def softmax(values: Tensor, ptr: Tensor) -> Tensor:
+    h = torch.empty_like(values)
+    normalize(0, ptr.numel() - 1, values.detach().numpy(), ptr.numpy(), h.numpy())
+    return h
+
+
+def softmax_backward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
+    out = torch.empty_like(h)
+    denormalize(grad.numpy(), h.numpy(), ptr.numpy(), out.numpy())
+    return out
+
+
+@compiled
+def mean_and_max(x, ptr, out, ties):
+    """Σ x / n ‖ max x, zeros for an empty graph."""
+    width = x.shape[1]
+    for g in range(ptr.size - 1):
+        for c in range(width):
+            out[g, c] = 0
+            out[g, width + c] = 0
+            ties[g, c] = 1
+        for i in range(ptr[g], ptr[g + 1]):
+            for c in range(width):
+                out[g, c] += x[i, c]
+        for c in range(width):
+            out[g, c] /= max(ptr[g + 1] - ptr[g], 1)
+        for i in range(ptr[g], ptr[g + 1]):
+            for c in range(width):
+                most = out[g, width + c]
+                if i == ptr[g] or x[i, c] > most or x[i, c] != x[i, c]:
+                    out[g, width + c] = x[i, c]
+                    ties[g, c] = 1
+                elif x[i, c] == most:
+                    ties[g, c] += 1
+
+
+@compiled
+def spread(grad, x, ptr, out, ties, grad_x):
+    """What each node gets of its graph's gradient."""
+    width = x.shape[1]
+    for g in range(ptr.size - 1):
+        share = grad.dtype.type(1) / max(ptr[g + 1] - ptr[g], 1)
+        for i in range(ptr[g], ptr[g + 1]):
+            for c in range(width):
+                value = grad[g, c] * share
+                if x[i, c] == out[g, width + c]:
+                    value += grad[g, width + c] / ties[g, c]
+                grad_x[i, c] = value
+
+
+@compiled
+def normalize(start, stop, values, ptr, h):
+    """exp(v − max v) / Σ exp(v − max v) over each of some graphs."""
+    for g in range(start, stop):
+        most, total = -np.inf, 0.0
+        for i in range(ptr[g], ptr[g + 1]):
+            most = max(most, values[i])
+        for i in range(ptr[g], ptr[g + 1]):
+            h[i] = math.exp(values[i] - most)
+            total += h[i]
+        for i in range(ptr[g], ptr[g + 1]):
+            h[i] /= total
+
+
+@compiled
+def denormalize(grad, h, ptr, out):
+    """The gradient of the values: h (g − Σ g h)."""
+    for g in range(ptr.size - 1):
+        inner = 0.0
+        for i in range(ptr[g], ptr[g + 1]):
+            inner += grad[i] * h[i]
+        for i in range(ptr[g], ptr[g + 1]):
+            out[i] = h[i] * (grad[i] - inner)

@@ -1,0 +1,7 @@
+"""GPU kernels for several runs as one, compiled by Triton on first use."""
+
+from lcpool.train.stack.gpu.bias import TritonBias
+from lcpool.train.stack.gpu.linear import TritonLinear
+from lcpool.train.stack.gpu.norm import TritonBatchNorm
+
+__all__ = ["TritonBatchNorm", "TritonBias", "TritonLinear"]

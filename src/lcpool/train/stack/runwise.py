@@ -1,0 +1,100 @@
+"""Layers of several runs, run by run: the very functions that the plain layers call.
+
+Each writes its rows where they belong, so that nothing is copied together afterwards. Only what
+does not begin where a tensor of its own would is copied: on some CPUs the order in which a product
+is added up depends on that, and a run must not depend on what lies before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lcpool.train.stack.rows import Running, RunRows
+
+batch_norm = torch.ops.aten.native_batch_norm
+batch_norm_backward = torch.ops.aten.native_batch_norm_backward
+# Bytes: where torch lets a tensor begin.
+ALIGNED = 64
+
+
+def aligned(values: Tensor) -> Tensor:
+    """The same values, at an address where a tensor of its own could begin."""
+    return values.clone() if values.data_ptr() % ALIGNED else values
+
+
+def multiply(a: Tensor, b: Tensor, out: Tensor, plus: Tensor | None = None) -> None:
+    """``out`` = a b, or a b + ``plus``, with the bits that the same product has by itself."""
+    room = torch.empty_like(out) if out.data_ptr() % ALIGNED else out
+    if plus is None:
+        torch.mm(aligned(a), aligned(b), out=room)
+    else:
+        torch.addmm(plus, aligned(a), aligned(b), out=room)
+    if room is not out:
+        out.copy_(room)
+
+
+class RunwiseLinear(torch.autograd.Function):
+    """x_r W_rᵀ + b_r for the rows of each run r."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
+        """A product a run."""
+        ctx.save_for_backward(x, weight)
+        ctx.rows = rows
+        out = x.new_empty(x.size(0), weight.size(1))
+        for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
+            multiply(part, weight[r].t(), place, None if bias is None else bias[r])
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
+        """Two products a run."""
+        (x, weight), rows = ctx.saved_tensors, ctx.rows
+        grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        grad_weight = torch.empty_like(weight)
+        grad_bias = weight.new_empty(weight.shape[:2]) if ctx.needs_input_grad[2] else None
+        places = None if grad_x is None else rows.parts(grad_x)
+        for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
+            multiply(of_run.t(), part, grad_weight[r])
+            if grad_bias is not None:
+                torch.sum(of_run, 0, out=grad_bias[r])
+            if places is not None:
+                multiply(of_run, weight[r], places[r])
+        return grad_x, grad_weight, grad_bias, None
+
+
+class RunwiseBatchNorm(torch.autograd.Function):
+    """Batch normalisation with the statistics of each run, which it also updates."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: RunRows
+    ) -> Tensor:
+        """Normalise each run by itself."""
+        out, means, scales = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
+        for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
+            own = (weight[r], bias[r], running.mean[r], running.var[r])
+            saved = {"out": place, "save_mean": means[r], "save_invstd": scales[r]}
+            batch_norm.out(part, *own, True, running.momentum, running.eps, **saved)
+        ctx.save_for_backward(x, weight, means, scales)
+        ctx.rows, ctx.eps = rows, running.eps
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        """The gradients of each run by itself."""
+        (x, weight, means, scales), rows = ctx.saved_tensors, ctx.rows
+        grads = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
+        places = rows.parts(grads[0])
+        for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
+            batch_norm_backward.out(
+                of_run, part, weight[r], None, None, means[r], scales[r], True, ctx.eps,
+                [True, True, True], out0=places[r], out1=grads[1][r], out2=grads[2][r],
+            )  # fmt: skip
+        return *grads, None, None

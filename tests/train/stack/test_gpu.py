@@ -1,0 +1,75 @@
+"""Kernels for several runs against torch's own layers run by run: on a GPU, else interpreted."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lcpool.train.stack.rows import Running, RunRows
+
+pytest.importorskip("triton")
+
+from lcpool.train.stack.gpu import TritonBatchNorm, TritonBias, TritonLinear, linear
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+ROWS = RunRows([70, 3, 300], DEVICE)
+# On a GPU they are used for numbers of 32 bits; interpreted, their formulas are seen in 64.
+KINDS = [(torch.float32, 1e-4)] if DEVICE.type == "cuda" else [(torch.float64, 1e-9)]
+
+
+def leaves(dtype, *shapes):
+    torch.manual_seed(0)
+    values = [torch.randn(shape, dtype=dtype, device=DEVICE) + 0.5 for shape in shapes]
+    return [[v.clone().requires_grad_() for v in values] for _ in range(2)]
+
+
+def same(out, expected, ours, plain, tolerance):
+    grad = torch.randn_like(expected)
+    out.backward(grad)
+    expected.backward(grad)
+    close = {"rtol": tolerance, "atol": tolerance}
+    torch.testing.assert_close(out, expected, **close)
+    for a, b in zip(ours, plain, strict=True):
+        torch.testing.assert_close(a.grad, b.grad, **close)
+
+
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
+def test_normalisation_of_runs_equals_batch_norm_of_each(dtype, tolerance, relu):
+    shape = (3, 20)
+    ours, plain = leaves(dtype, (373, 20), shape, shape)
+    zeros = torch.zeros(shape, dtype=dtype, device=DEVICE)
+    running = [[zeros.clone(), zeros + 1] for _ in range(2)]
+    out = TritonBatchNorm.apply(*ours, Running(*running[0], 0.1, 1e-5), ROWS, relu)
+    x, w, b = plain
+    parts = zip(x.split(ROWS.counts), *running[1], w, b, strict=True)
+    expected = torch.cat([F.batch_norm(*values, True, 0.1, 1e-5) for values in parts])
+    expected = expected.relu() if relu else expected
+    torch.testing.assert_close(running[0], running[1], rtol=tolerance, atol=tolerance)
+    same(out, expected, ours, plain, tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
+@pytest.mark.parametrize("channels", [20, 150])
+def test_biases_of_runs_equal_the_bias_of_each(dtype, tolerance, channels):
+    ours, plain = leaves(dtype, (373, channels), (3, channels))
+    out = TritonBias.apply(*ours, ROWS)
+    x, b = plain
+    parts = zip(x.split(ROWS.counts), b, strict=True)
+    same(out, torch.cat([part + bias for part, bias in parts]), ours, plain, tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
+@pytest.mark.parametrize(("inputs", "outputs"), [(40, 70), (3, 1)])
+@pytest.mark.parametrize(("biased", "part"), [(True, linear.PART), (True, 128), (False, 64)])
+def test_products_of_runs_equal_the_linear_layer_of_each(
+    dtype, tolerance, inputs, outputs, biased, part, monkeypatch
+):
+    monkeypatch.setattr(linear, "PART", part)  # gradients of weights in one sum, and in several
+    shapes = [(373, inputs), (3, outputs, inputs), (3, outputs)]
+    ours, plain = leaves(dtype, *(shapes if biased else shapes[:2]))
+    out = TritonLinear.apply(*ours, *([] if biased else [None]), ROWS)
+    x, w, *b = plain
+    biases = b[0] if biased else [None] * 3
+    parts = zip(x.split(ROWS.counts), w, biases, strict=True)
+    expected = torch.cat([F.linear(*values) for values in parts])
+    same(out, expected, ours, plain, tolerance)

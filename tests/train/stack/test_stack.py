@@ -1,0 +1,218 @@
+"""A stacked run computes what the same run alone computes."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch_geometric.nn import GATConv
+
+from lcpool.data import builtin
+from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, Backbone
+from lcpool.train import train
+from lcpool.train.loop import run_losses
+from lcpool.train.stack import CannotStackError, Stack
+from lcpool.train.stack.rows import RunRows
+
+GRAPHS = builtin(num_graphs=60)
+GRAPHS = replace(GRAPHS, x=GRAPHS.x.double())
+RUNS = 3
+EXACT = {"rtol": 0, "atol": 1e-9}
+
+
+@pytest.fixture(params=["run by run", "at once"])
+def way(request, monkeypatch):
+    """Both ways: the one of a CPU, and the one of a GPU."""
+    monkeypatch.setattr(RunRows, "at_once", request.param == "at once")
+    return request.param
+
+
+def networks(**options):
+    architecture = Architecture(**{"hidden": 8, **options})
+    models = []
+    for run in range(RUNS):
+        torch.manual_seed(run)
+        models.append(Backbone.of(GRAPHS, architecture).double())
+    return models
+
+
+def compare(stack, models, losses, alone):
+    torch.testing.assert_close(losses, torch.stack(alone), **EXACT)
+    tensors = stack.tensors()
+    for run, model in enumerate(models):
+        for name, value in model.named_buffers():
+            torch.testing.assert_close(tensors[name][run], value, **EXACT)
+        for name, parameter in model.named_parameters():
+            grad, value = tensors[name].grad, tensors[name][run].detach()
+            if parameter.grad is None:
+                assert grad is None or not grad[run].any()
+                continue
+            torch.testing.assert_close(grad[run], parameter.grad, **EXACT)
+            # A bias before a batch norm has no gradient but rounding, which Adam divides by 1e-8.
+            real = parameter.grad.abs() > 1e-9
+            torch.testing.assert_close(value[real], parameter.detach()[real], **EXACT)
+            torch.testing.assert_close(value, parameter.detach(), rtol=0, atol=1e-6)
+
+
+def train_side_by_side(models, steps):
+    stack = Stack(models)
+    optimizers = [torch.optim.Adam(m.parameters(), lr=5e-4) for m in (stack.model, *models)]
+    generator = torch.Generator().manual_seed(7)
+    for _ in range(steps):
+        parts = [torch.randperm(len(GRAPHS), generator=generator)[:6] for _ in models]
+        batch = GRAPHS.batch(torch.cat(parts))
+        losses = run_losses(stack(batch, RUNS), batch, RUNS)
+        alone = []
+        for model, part in zip(models, parts, strict=True):
+            own = GRAPHS.batch(part)
+            alone.append(run_losses(model(own), own, 1).squeeze(0))
+        for optimizer, loss in zip(optimizers, (losses.sum(), *alone), strict=True):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        compare(stack, models, losses.detach(), [loss.detach() for loss in alone])
+        for run, model in enumerate(models):
+            same_state(stack, optimizers[0], model, optimizers[1 + run], run)
+    return stack
+
+
+def same_state(stack, of_stack, model, optimizer, run):
+    """Let the next step begin where the stack is. Adam divides by the size of gradients, so that
+    where these are zero but for rounding, rounding would grow from step to step."""
+    tensors = stack.tensors()
+    model.load_state_dict({name: tensors[name][run] for name in model.state_dict()})
+    for name, parameter in model.named_parameters():
+        for key, value in of_stack.state[tensors[name]].items():
+            optimizer.state[parameter][key] = value[run].clone() if value.dim() else value.clone()
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("pool", POOLINGS)
+@pytest.mark.parametrize("conv", CONVS)
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_steps_of_a_stack_are_the_steps_of_its_runs(pool, conv, backbone):
+    """Loss, gradients, batch norm's statistics and updated parameters, at several points."""
+    train_side_by_side(networks(pool=pool, conv=conv, backbone=backbone), steps=4)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"norm": "layer"},
+        {"norm": "none"},
+        {"poolings": 2},
+        {"poolings": 2, "pool": "mincutpool"},
+        {"ratio": 0.3, "score_channels": 5, "self_loops": False, "rescale": True},
+    ],
+)
+def test_options_stack_too(options):
+    train_side_by_side(networks(**options), steps=2)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("pool", ["KMISPooling", "EdgeContraction", "WithLoss"])
+def test_poolings_whose_counts_only_selecting_tells_stack_too(pool):
+    options = {"pool": f"page_poolings:{pool}", "poolings": 2}
+    train_side_by_side(networks(**options), steps=2)
+
+
+@pytest.mark.parametrize(
+    ("pool", "match"),
+    [("OnClusters", "rows where the runs have"), ("OneLoss", "one loss for the whole batch")],
+)
+def test_what_a_pooling_does_that_a_stack_cannot_is_said(pool, match):
+    stack = Stack(networks(pool=f"page_poolings:{pool}"))
+    with pytest.raises(CannotStackError, match=match):
+        stack(GRAPHS.batch(torch.arange(12)), RUNS)
+    options = {"runs": 2, "epochs": 1, "hidden": 8, "device": "cpu"}
+    with pytest.warns(UserWarning, match=f"one run at a time: .*{match}"):
+        assert train(builtin(num_graphs=20), f"page_poolings:{pool}", **options).stack == 1
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("poolings", [1, 2])
+def test_both_backbones_stack(poolings):
+    """Runs with different backbones as one, also when some leave and come back."""
+    plain, nested = (networks(backbone=b, poolings=poolings) for b in ("plain", "hierarchical"))
+    models = [nested[0], plain[1], nested[2]]
+    stack = train_side_by_side(models, steps=3)
+    whole = {name: value.detach().clone() for name, value in stack.tensors().items()}
+    optimizer = torch.optim.Adam(stack.model.parameters())
+    batch = GRAPHS.batch(torch.arange(12))
+    expected = stack(batch, RUNS).logits
+    run_losses(stack(batch, RUNS), batch, RUNS).sum().backward()
+    optimizer.step()
+    stack.keep(torch.tensor([1]), optimizer)
+    assert stack(GRAPHS.batch(torch.arange(4)), 1).logits.shape == (4, GRAPHS.num_classes)
+    stack.restore(whole)
+    torch.testing.assert_close(stack(batch, RUNS).logits, expected, **EXACT)
+
+
+@pytest.mark.usefixtures("way")
+def test_evaluation():
+    models = networks(pool="lcpool")
+    stack = train_side_by_side(models, steps=2)
+    stack.model.eval()
+    parts = [torch.arange(r, 20 + r) for r in range(RUNS)]
+    logits = stack(GRAPHS.batch(torch.cat(parts)), RUNS).logits.view(RUNS, 20, -1)
+    for run, (model, part) in enumerate(zip(models, parts, strict=True)):
+        torch.testing.assert_close(logits[run], model.eval()(GRAPHS.batch(part)).logits, **EXACT)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_diverged_run_does_not_touch_the_others():
+    models = networks(pool="lcpool")
+    sound = Stack(models)
+    with torch.no_grad():
+        models[1].pre[0].weight.fill_(torch.nan)
+    stack = Stack(models)
+    batch = GRAPHS.batch(torch.arange(18))
+    expected = run_losses(sound(batch, RUNS), batch, RUNS)
+    losses = run_losses(stack(batch, RUNS), batch, RUNS)
+    losses.sum().backward()
+    assert losses.isnan().tolist() == [False, True, False]
+    assert torch.equal(losses[[0, 2]], expected[[0, 2]])
+    for parameter in stack.model.parameters():
+        if parameter.grad is not None:
+            assert parameter.grad[[0, 2]].isfinite().all()
+
+
+@pytest.mark.usefixtures("way")
+def test_runs_that_leave_take_their_memory_along():
+    """After dropping run 1, runs 0 and 2 go on as if nothing had happened: to 1e-7, far below the
+    1e-2 that a step with another run's memory would differ by."""
+    models = networks(pool="sagpool")
+    stack = Stack(models)
+    optimizer = torch.optim.Adam(stack.model.parameters(), lr=1e-2)
+    others = [torch.optim.Adam(m.parameters(), lr=1e-2) for m in models]
+
+    def step(runs):
+        parts = [torch.arange(6 * r, 6 * r + 6) for r in runs]
+        batch = GRAPHS.batch(torch.cat(parts))
+        run_losses(stack(batch, len(runs)), batch, len(runs)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        for run, part in zip(runs, parts, strict=True):
+            own = GRAPHS.batch(part)
+            run_losses(models[run](own), own, 1).sum().backward()
+            others[run].step()
+            others[run].zero_grad()
+
+    step([0, 1, 2])
+    stack.keep(torch.tensor([0, 2]), optimizer)
+    step([0, 2])
+    for name, value in stack.tensors().items():
+        for position, run in enumerate((0, 2)):
+            expected = models[run].state_dict()[name]
+            torch.testing.assert_close(value[position], expected, rtol=0, atol=1e-7)
+
+
+def test_what_cannot_be_stacked_says_so():
+    models = networks(pool="torch_geometric.nn:TopKPooling")
+    with pytest.raises(CannotStackError, match=r"TopKPooling.* as if it were alone"):
+        Stack(models)
+    models = networks(pool="sagpool")
+    for model in models:
+        model.convs[0] = GATConv(8, 8)
+    with pytest.raises(CannotStackError, match=r"'convs\.0' is a GATConv"):
+        Stack(models)
