@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from lcpool.report.comparison import Comparison
 from lcpool.report.page import stylesheet
-from lcpool.report.plots import COLOURS, Scale, alone, bottom_axis, diamond, room, short, tag
+from lcpool.report.plots import COLOURS, Scale, bottom_axis, diamond, picture, room, short, tag
 from lcpool.report.words import signed
 from paper.choosing import BASE, COSTS, Range, leads, relative, stay_connected
 from paper.published import published_beside
@@ -68,7 +68,7 @@ def overview(
         parts.append(tag("g", name, *marks, class_=f"p{c.pools.index(pool) % COLOURS}"))
     width = columns[-1].x.end + 14
     label = f"Accuracy − {BASE}: " + ", ".join(f"{p} {signed(lead[p][1].mean)}" for p in pools)
-    return alone(width, bottom + 34, label, *parts, style=stylesheet())
+    return _alone(width, bottom + 34, label, *parts, style=stylesheet())
 
 
 def _beside(last: Column) -> tuple[float, float]:
@@ -131,3 +131,13 @@ def _dots(values: dict[str, Range], x: Scale) -> Callable[[str, float], list[Mar
         return [tag("circle", cx=x(value), cy=y, r=4.0, class_="mean") for value in known]
 
     return marks
+
+
+def _alone(width: float, height: float, label: str, *children: str, style: str) -> str:
+    """An image as a file of its own, with the style sheet that a page would lend it."""
+    look = (
+        f"width: {2 * width:.0f}px; background: var(--ground); font-family: system-ui, sans-serif"
+    )
+    sheet = tag("style", Markup(style))
+    named = {"xmlns": "http://www.w3.org/2000/svg", "style": look}
+    return f"{picture(width, height, label, sheet, *children, **named)}\n"

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import ALPHA, Array, ranks, rounded
-from lcpool.report.words import count, percent
+from lcpool.report.words import count
 from paper.published import OURS, published_beside
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
@@ -261,3 +261,13 @@ def _lowest(pools: tuple[str, ...], average: Array) -> str:
 
 def _true(holds: Truth | np.bool_) -> str:
     return "True" if holds else "Not true"
+
+
+def percent(share: float) -> str:
+    """A share, with decimals where they decide.
+
+    >>> percent(1.0), percent(0.423), percent(0.99791)
+    ('100 %', '42 %', '99.79 %')
+    """
+    text = f"{100 * share:.0f}" if 0.01 <= share <= 0.94 else f"{100 * share:.4g}"
+    return f"{text} %"

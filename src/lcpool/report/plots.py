@@ -426,16 +426,6 @@ def picture(
     )  # fmt: skip
 
 
-def alone(width: float, height: float, label: str, *children: str, style: str) -> str:
-    """The same as a file of its own, with the style sheet that a page would lend it."""
-    look = (
-        f"width: {2 * width:.0f}px; background: var(--ground); font-family: system-ui, sans-serif"
-    )
-    sheet = tag("style", Markup(style))
-    named = {"xmlns": "http://www.w3.org/2000/svg", "style": look}
-    return f"{picture(width, height, label, sheet, *children, **named)}\n"
-
-
 def bottom_axis(x: Scale, top: float, bottom: float, title: str) -> Markup:
     """Grid lines, numbers below them, and what they are."""
     parts = [

@@ -47,16 +47,6 @@ def p_value(p: float, equals: str = "") -> str:
     return f"{equals} {p:.3f}".strip() if p < 0.9995 else f"{equals} 1".strip()
 
 
-def percent(share: float) -> str:
-    """A share, with decimals where they decide.
-
-    >>> percent(1.0), percent(0.423), percent(0.99791)
-    ('100 %', '42 %', '99.79 %')
-    """
-    text = f"{100 * share:.0f}" if 0.01 <= share <= 0.94 else f"{100 * share:.4g}"
-    return f"{text} %"
-
-
 def figure(mean: float, std: float) -> str:
     """Mean ± std, the mean alone if there was one run, a dash if there was none.
 
