@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -40,7 +39,6 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 from lcpool.data import GraphSet, load_dataset
 from lcpool.data.table import paper_datasets
 from lcpool.graph.graph import Graph
-from lcpool.models.backbone import pooled
 from lcpool.models.pooling import POOLINGS
 from lcpool.nn.conv import convolve
 from lcpool.train import Model, train
@@ -83,7 +81,7 @@ def pooled_graphs(model: Model, graphs: GraphSet) -> Iterator[Edges]:
     for graph in batches(graphs):
         with torch.no_grad():
             x = network.norms[0](convolve(network.convs[0], network.pre(graph.x), graph.edges))
-            after, _ = pooled(network.pools[0], replace(graph, x=x))
+            after = network.pools[0](x, graph).graph
         yield from taken_apart(after)
 
 

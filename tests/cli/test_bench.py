@@ -221,8 +221,8 @@ def test_what_all_jobs_share_is_said_once(bench: Callable, monkeypatch: pytest.M
     assert first.rstrip() == (
         "dataset builtin, backbone plain, split fresh, runs 10, hidden=8, epochs=2"
     )
-    row = next(row.split() for row in rows if "mincutpool" in row and "graphconv" in row)
-    assert row == ["graphconv", "mincutpool", "ratio=0.25,", "self_loops=False", "10"]
+    row = next(row.split() for row in rows if " lcpool" in row and "graphconv" in row)
+    assert row == ["graphconv", "lcpool", "ratio=0.25,", "self_loops=False", "10"]
 
 
 def test_a_time_limit_counts_from_the_start_and_leaves_time_to_end(

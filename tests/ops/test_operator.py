@@ -85,6 +85,7 @@ def samples():
     yield "connect_assignment_backward", (h, found, *kept, h[:0], *entries, *values, *sizes)
     yield "in_range", (EDGES.index, 4, "edge_index", "node")
     yield "graph_count", (batch,)
+    yield "label_count", (batch,)
     yield "require", (perm, torch.tensor(True), "never")
 
 

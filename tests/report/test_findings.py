@@ -224,7 +224,7 @@ def test_what_failed_in_one_store_and_was_trained_in_another(path, tmp_path):
 
 def test_what_failed_by_other_settings_is_no_less_missing(path):
     """Though a cell of the same names has runs."""
-    jobs = small_jobs(["nopool"], epochs=1, ratio=0.25)
+    jobs = small_jobs(["nopool"], epochs=1, lr=0.25)
     with Store(path) as store:
         store.add(jobs)
         store.fail(jobs[0].cells, TRACEBACK, 1.0)
