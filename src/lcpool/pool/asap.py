@@ -28,9 +28,12 @@ class ASAPooling(LocalAssignmentPooling):
         S = \mathrm{attention}(X, A + I), \quad h = \sigma(\mathrm{LEConv}(S^\top X, A + I)), \quad
         A' = {S'}^\top (A + I) S'
 
-    without the diagonal of A'. Takes the arguments of PyG's layer and loads its parameters, but
-    keeps the weights of A' also when the input has none, passes gradients through them, and always
-    keeps the *fittest* clusters (PyG multiplies the fitness by the sign of a random number).
+    without the diagonal of A'. A call adds I to A; :meth:`select` and :meth:`connect`, called one
+    by one, take the graph of A + I (:func:`with_self_loops`).
+
+    Takes the arguments of PyG's layer and loads its parameters, but keeps the weights of A' also
+    when the input has none, passes gradients through them, and always keeps the *fittest* clusters
+    (PyG multiplies the fitness by the sign of a random number).
 
     Args:
         in_channels: width of the node features.

@@ -46,8 +46,7 @@ def stack_size(
     if size == 1:
         return 1
     try:
-        model = initial_model(graphs, architecture, protocol, 0)
-        Stack.tried([model, model], graphs)
+        Stack.tried([initial_model(graphs, architecture, protocol, n) for n in (0, 1)], graphs)
     except CannotStackError as error:
         warnings.warn(f"training one run at a time: {error}", stacklevel=3)
         return 1

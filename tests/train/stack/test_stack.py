@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import page_poolings
 import pytest
 import torch
 from torch_geometric.nn import GATConv
@@ -216,3 +217,27 @@ def test_what_cannot_be_stacked_says_so():
         model.convs[0] = GATConv(8, 8)
     with pytest.raises(CannotStackError, match=r"'convs\.0' is a GATConv"):
         Stack(models)
+
+
+def test_a_stack_that_computes_something_else_is_refused(monkeypatch):
+    """A pooling that looks at the whole batch, or at the parameters of all runs."""
+    for cls in (OfTheBatch, OfAllRuns):
+        monkeypatch.setitem(page_poolings.__dict__, cls.__name__, cls)
+        options = {"runs": 2, "epochs": 1, "hidden": 8, "device": "cpu"}
+        name = f"page_poolings:{cls.__name__}"
+        with pytest.warns(UserWarning, match="one run at a time: .*something else in a stack"):
+            assert train(builtin(num_graphs=20), name, **options).stack == 1
+
+
+class OfTheBatch(page_poolings.KMISPooling):
+    """Moves features by their mean over the batch."""
+
+    def reduce(self, graph, S):
+        return super().reduce(graph, S) - 5 * graph.x.mean()
+
+
+class OfAllRuns(page_poolings.KMISPooling):
+    """Divides by the size of a parameter."""
+
+    def reduce(self, graph, S):
+        return super().reduce(graph, S) * self.score.weight.norm()

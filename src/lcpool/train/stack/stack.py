@@ -147,7 +147,7 @@ class Stack:
 
 
 def compare_with_runs(models: Sequence[Backbone], graphs: GraphSet) -> None:
-    """Send two graphs through a stack of these networks and through each of them alone.
+    """Send two graphs of each run through a stack of these networks, and through each alone.
 
     What a pooling of one's own does that a stack cannot (look at the parameters themselves, or at
     other graphs of the batch) shows only so.
@@ -155,19 +155,21 @@ def compare_with_runs(models: Sequence[Backbone], graphs: GraphSet) -> None:
     Raises:
         CannotStackError: where the stack fails or gives other scores or losses.
     """
-    device = graphs.x.device
-    middle = graphs.node_counts.argsort()[(len(graphs) - 1) // 2 :][:2]
+    device, runs = graphs.x.device, len(models)
+    # Other graphs for each run, of middling size: what is the same in all runs would not show.
+    middle = graphs.node_counts.argsort()[max(0, len(graphs) // 2 - runs) :][: 2 * runs]
+    parts = [graphs.batch(part) for part in middle.chunk(runs)]
     for training in (False, True):
         copies = [copy.deepcopy(model).to(device).train(training) for model in models]
-        alone = [_scores(network, graphs.batch(middle), seed=0) for network in copies]
-        again = [_scores(network, graphs.batch(middle), seed=1) for network in copies]
+        alone, again = (
+            [_scores(*pair, seed) for pair in zip(copies, parts, strict=True)] for seed in (0, 1)
+        )
         if not all(map(_close, alone, again)):
             return  # It draws: a stack draws other numbers.
         try:
             stack = Stack(models)
             stack.model.to(device).train(training)
-            runs = len(models)
-            both = _scores(partial(stack, runs=runs), graphs.batch(middle.repeat(runs)), seed=0)
+            both = _scores(partial(stack, runs=runs), graphs.batch(middle), seed=0)
             if both.requires_grad:
                 torch.autograd.backward(both.sum())
         except CannotStackError:
@@ -177,7 +179,7 @@ def compare_with_runs(models: Sequence[Backbone], graphs: GraphSet) -> None:
                 f"{models[0].architecture.pool} works by itself, but not as part of a stack: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        if not all(map(_close, both.chunk(len(models)), alone)):
+        if not all(map(_close, both.chunk(runs), alone)):
             raise CannotStackError(
                 f"{models[0].architecture.pool} gives something else in a stack of runs than alone."
             )

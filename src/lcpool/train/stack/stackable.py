@@ -19,6 +19,8 @@ def why_not_stacked(network: Backbone) -> str | None:
     if (name := tied(network)) is not None:
         return f"'{name}' is used in several places, which would be told apart."
     for name, layer in network.named_modules():
+        if has_hooks(layer):
+            return f"'{name}' has hooks, which a stack of runs would not call."
         if not is_usual(layer):
             kind = type(layer).__name__
             return f"'{name}' is a {kind} whose buffers or options cannot be stacked."
@@ -35,6 +37,13 @@ def tied(network: nn.Module) -> str | None:
         if name not in once:
             return name
     return None
+
+
+def has_hooks(layer: nn.Module) -> bool:
+    """Whether a layer that a stack would replace, one with parameters, has hooks."""
+    if next(layer.parameters(recurse=False), None) is None:
+        return False
+    return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
 
 
 def is_usual(layer: nn.Module) -> bool:
