@@ -95,7 +95,7 @@ def test_an_architecture_survives_a_file():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"pool": "toppool"}, "unknown pooling 'toppool': choose one of nopool"),
+        ({"pool": "toppool"}, "unknown pooling 'toppool': did you mean topkpool"),
         ({"conv": "gat"}, "unknown conv 'gat': choose one of gcn, graphconv"),
         ({"backbone": "deep"}, "unknown backbone"),
         ({"norm": "instance"}, "unknown norm"),

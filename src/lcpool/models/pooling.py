@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import traceback
@@ -74,8 +75,10 @@ def pooling_name(name: str) -> str:
         return short
     if ":" in name:
         return name
+    near = difflib.get_close_matches(name.lower(), POOLINGS, 1)
+    meant = f"did you mean {near[0]}? Choose" if near else "choose"
     raise ValueError(
-        f"unknown pooling '{name}': choose one of {', '.join(POOLINGS)}, "
+        f"unknown pooling '{name}': {meant} one of {', '.join(POOLINGS)}, "
         f"or pass a class of your own as 'module:Class'."
     )
 

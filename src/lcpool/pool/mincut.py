@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lcpool.graph.checks import check_width
+from lcpool.graph.checks import check_real, check_width
 from lcpool.graph.dense import DenseAssignment
 from lcpool.graph.graph import Graph
 from lcpool.ops.dense import graph_sum, safe_div, safe_sqrt
@@ -47,7 +47,7 @@ class MinCutPooling(DenseAssignmentPooling):
         check_width("num_clusters", num_clusters)
         super().__init__(nn.Linear(in_channels, num_clusters), num_clusters)
         self.in_channels = in_channels
-        self.temp = temp
+        self.temp = check_real("temp", temp, above=0)
 
     def logits(self, graph: Graph, weight: Tensor | None) -> Tensor:
         """L(X)."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from lcpool.graph.assignment import Assignment
-from lcpool.graph.checks import Trust
+from lcpool.graph.checks import Trust, check_real
 from lcpool.graph.graph import Graph, check_channels, check_features
 from lcpool.nn import ConvScore, Score
 from lcpool.ops.connect import MAX_EDGES
@@ -82,8 +82,8 @@ class ScoredPooling(Pooling):
         check_instance("score", score)
         self.score = score if isinstance(score, Score) else ConvScore(score)
         self.ratio = None if min_score is not None else check_ratio(ratio)
-        self.min_score = min_score
-        self.multiplier = multiplier
+        self.min_score = None if min_score is None else check_real("min_score", min_score)
+        self.multiplier = check_real("multiplier", multiplier)
         self.max_edges = operator.index(max_edges)
 
     @property
