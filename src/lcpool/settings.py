@@ -58,8 +58,7 @@ class Setting:
         plural: another name, for where several values can be given.
         example: a value to show where the default says nothing.
         unset: what None stands for, in words.
-        read_by: the poolings that depend on it, if they are few.
-        unread_by: the poolings that do not, if they are few.
+        read_by: whether a network with this pooling depends on it.
     """
 
     name: str
@@ -73,12 +72,7 @@ class Setting:
     plural: str = ""
     example: Any = None
     unset: str = ""
-    read_by: tuple[str, ...] = ()
-    unread_by: tuple[str, ...] = ()
-
-    def is_read(self, pool: str) -> bool:
-        """Whether a network with this pooling depends on the setting."""
-        return pool in self.read_by if self.read_by else pool not in self.unread_by
+    read_by: Callable[[str], bool] = lambda pool: True
 
     def checked(self, value: Any, name: str = "") -> Any:
         """The value as plain Python, if it is one that this setting can have.
@@ -212,19 +206,21 @@ class NetworkSettings(Group):
         "Share of the nodes that is kept, as 0.5, or their number, as 10; of dense poolings, the "
         "clusters as a share of the mean number of nodes.",
         POOLING,
-        unread_by=("nopool",),
+        read_by=lambda pool: pool != "nopool",
     )
     score_channels: int | None = setting(
         None, "Width inside LCPool's score.", POOLING,
-        least=1, example=64, unset="hidden", read_by=LCPOOLS,
+        least=1, example=64, unset="hidden", read_by=LCPOOLS.__contains__,
     )  # fmt: skip
-    self_loops: bool = setting(True, "Keep the diagonal of LCPool's A'.", POOLING, read_by=LCPOOLS)
+    self_loops: bool = setting(
+        True, "Keep the diagonal of LCPool's A'.", POOLING, read_by=LCPOOLS.__contains__
+    )
     rescale: bool = setting(
         False, "Multiply LCPool's features by n·h in place of h, n the number of nodes.", POOLING,
-        read_by=LCPOOLS,
+        read_by=LCPOOLS.__contains__,
     )  # fmt: skip
     hops: Literal[1, 2, 3] = setting(
-        3, "How far apart LCPool connects kept nodes.", POOLING, read_by=LCPOOLS
+        3, "How far apart LCPool connects kept nodes.", POOLING, read_by=LCPOOLS.__contains__
     )
 
 

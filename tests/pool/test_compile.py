@@ -112,3 +112,15 @@ def test_bad_input_raises_when_compiled_too():
     with pytest.raises(ValueError, match="121 edges, more than max_edges=99"):
         pool(x, complete, batch=batch * 0)
     assert pool(x, edges, batch=batch).x.isfinite().all()
+
+
+@pytest.mark.filterwarnings("ignore:LCPooling connects unweighted graphs")
+def test_compiles_where_it_would_warn():
+    pool = make("lcpool").float()
+    (x, edges), options = graphs(0, (7, 5, 9), "batch")
+    attr = torch.rand(edges.size(1))
+    found, expected = (
+        p(x.detach().float(), edges, attr, **options) for p in (compiled(pool), pool)
+    )
+    torch.testing.assert_close(found.x, expected.x)
+    assert found.edge_attr is None

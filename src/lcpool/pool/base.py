@@ -192,14 +192,23 @@ class Pooling(nn.Module):
             return selected
         if not isinstance(selected, Assignment):
             self._refuse(f"'select' must return an Assignment, not {type(selected).__name__}")
-        counts = None if graph.sizes is None else self.pooled_counts(graph.sizes.counts)
         try:
-            S = Selection.of(selected, graph, counts)
+            S = Selection.of(selected, graph)
         except ValueError as error:
             self._refuse(f"'select' gave an assignment that cannot be used: {error}", error)
         if S.sizes is not None:
+            self._check_counts(graph, S.sizes.counts)
             self._say_emptied(graph.host_counts(), S.sizes.counts)
         return S
+
+    def _check_counts(self, graph: Graph, found: Tensor) -> None:
+        """Refuse a ``pooled_counts`` that tells other numbers of nodes than there are."""
+        counts = None if graph.sizes is None else self.pooled_counts(graph.sizes.counts)
+        if counts is not None and not torch.equal(counts, found):
+            self._refuse(
+                f"'pooled_counts' says {_few(counts)} nodes of the graphs, but 'select' gave "
+                f"{_few(found)}: let it tell what each graph keeps, or return None"
+            )
 
     def _say_emptied(self, before: Tensor, after: Tensor) -> None:
         """Say once that graphs lose all their nodes: what is read from such a graph is zero."""
@@ -235,17 +244,11 @@ class Pooling(nn.Module):
         """How many nodes each graph has afterwards, if select or ``pooled_counts`` says."""
         if S.sizes is not None or graph.sizes is None or is_traced():
             return S.sizes
-        counts = self.pooled_counts(graph.sizes.counts)
-        if counts is None:
+        if self.pooled_counts(graph.sizes.counts) is None:
             return None
         found = S.batch.bincount(minlength=graph.batch_size).cpu()
-        if not torch.equal(counts, found):
-            self._refuse(
-                f"'pooled_counts' says {int(counts.sum())} nodes, but 'select' gave "
-                f"{S.num_pooled}, or others of each graph: let it tell what each graph keeps, or "
-                f"return None"
-            )
-        return Sizes.of(counts, graph.x.device)
+        self._check_counts(graph, found)
+        return Sizes.of(found, graph.x.device)
 
     def _loss(self, graph: Graph, S: Selection) -> dict[str, Any]:
         """The auxiliary losses of a call: by name, their weighted sum, and that of each graph."""
@@ -278,6 +281,11 @@ class Pooling(nn.Module):
 
     def _refuse(self, what: str, error: Exception | None = None) -> NoReturn:
         raise PoolingError(f"{self.class_name}: {what.rstrip('.')}.") from error
+
+
+def _few(counts: Tensor) -> str:
+    shown = ", ".join(map(str, counts[:8].tolist()))
+    return f"[{shown}{', …' if counts.numel() > 8 else ''}]"
 
 
 def _shape(value: Any) -> str:

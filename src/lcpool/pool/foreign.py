@@ -35,21 +35,15 @@ class ForeignPooling(Pooling):
         super().__init__()
         self.layer = layer
 
-    def forward(
-        self,
-        x: Tensor | Graph,
-        edge_index: Tensor | Graph | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        *,
-        batch_size: int | None = None,
-    ) -> Pooled:
-        """Call the layer and check what it returns."""
-        graph = self.check(x, edge_index, edge_attr, batch, batch_size)
-        out = self.layer(graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector())
-        after = self._graph(graph, out)
+    def select(self, graph: Graph) -> Any:
+        """What the layer returns; which nodes it joined is not known."""
+        return self.layer(graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector())
+
+    def pooled(self, graph: Graph, selected: Any) -> Pooled:
+        """What the layer returned, checked."""
+        after = self._graph(graph, selected)
         items = (after.x, after.edge_index, after.edge_attr, after.batch_vector())
-        return Pooled(*items, graph=after, **self._loss_of(out, graph))
+        return Pooled(*items, graph=after, **self._loss_of(selected, graph))
 
     def _graph(self, graph: Graph, out: Any) -> Graph:
         """The graph that came back, once it is known to be one."""

@@ -38,23 +38,19 @@ class Selection:
     score: Tensor | None = None
 
     @classmethod
-    def of(cls, S: Assignment, graph: Graph, counts: Tensor | None = None) -> Selection:
+    def of(cls, S: Assignment, graph: Graph) -> Selection:
         """The clusters of S, renumbered so that they are sorted by graph.
 
         Args:
             S: the assignment.
             graph: what it assigns the nodes of.
-            counts: how many clusters each graph was said to have.
 
         Raises:
-            ValueError: if a cluster has no node or nodes of several graphs, or if graphs have other
-                numbers of clusters than was said.
+            ValueError: if a cluster has no node, or nodes of several graphs.
         """
         if S.num_nodes != graph.num_nodes:
             raise ValueError(f"S has {S.num_nodes} rows (labels) for {graph.num_nodes} nodes.")
-        checks = (
-            Checks()
-        )  # whatever the graph's: a pooling may be wrong also where data are trusted
+        checks = Checks()  # not the graph's: a pooling can be wrong where the data are trusted
         S = S.checked(checks)
         of_entry = graph.batch_vector()[S.node_index]
         owner = of_entry.new_full((S.num_clusters,), -1).index_put((S.cluster_index,), of_entry)
@@ -69,11 +65,6 @@ class Selection:
         if is_traced():
             return cls(make, batch)
         found = checks.fetch(batch.bincount(minlength=graph.batch_size))
-        if counts is not None and not torch.equal(counts, found):
-            raise ValueError(
-                f"'pooled_counts' says {_few(counts)} nodes of the graphs, but 'select' gave "
-                f"{_few(found)}; let it tell what each graph keeps, or return None."
-            )
         return cls(make, batch, Sizes.of(found, batch.device))
 
     @property
@@ -108,11 +99,6 @@ MIXED = "the nodes of a cluster must be of one graph; look at graph.batch_vector
 
 def _columns(S: Selection, index: Tensor) -> Assignment:
     return S.assignment.columns(index)
-
-
-def _few(counts: Tensor) -> str:
-    shown = ", ".join(map(str, counts[:8].tolist()))
-    return f"[{shown}{', …' if counts.numel() > 8 else ''}]"
 
 
 def itself(S: Assignment) -> Assignment:

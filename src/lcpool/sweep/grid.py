@@ -252,7 +252,7 @@ def as_read(network: Architecture) -> Architecture:
 
     So a grid over ``hops`` has one cell without pooling, not copies of it.
     """
-    others = {name: one.default for name, one in SETTINGS.items() if not one.is_read(network.pool)}
+    others = {name: one.default for name, one in SETTINGS.items() if not one.read_by(network.pool)}
     return replace(network, **others)
 
 
