@@ -21,7 +21,7 @@ from lcpool.graph.checks import (
     check_number,
     check_range,
 )
-from lcpool.graph.edges import Edges
+from lcpool.graph.edges import BothWays, Edges
 from lcpool.graph.graph import check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight_an_edge
 from lcpool.graph.sizes import Sizes
@@ -158,7 +158,7 @@ def _connect_traced(
         plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
     batch = perm.new_zeros(edges.num_nodes) if batch is None else batch
     found: Tensor = connect_traced(
-        edges.index, edges.rows() if perm.is_cuda else [], edges.num_nodes,
+        edges.index, list(edges.rows()) if perm.is_cuda else [], edges.num_nodes,
         perm, batch, plan.sizes.counts, plan.kept.counts, self_loops, max_edges, hops,
     )  # fmt: skip
     return found
@@ -181,7 +181,7 @@ class ConnectClusters:
         hops: int,
     ) -> Tensor:
         """Put together again what an operator can only take apart."""
-        edges = Edges.of_rows(edge_index, num_nodes, rows)
+        edges = Edges.of_rows(edge_index, num_nodes, BothWays(*rows) if rows else None)
         plan = KeepPlan(Sizes.of(sizes, perm.device), Sizes.of(kept, perm.device))
         kept_nodes = Kept(perm, batch.index_select(0, perm))
         options = (self_loops, max_edges, Checks(), hops)

@@ -78,7 +78,7 @@ def search(
 
     def run(room: Any, values: Any) -> list[Any]:
         part = partial(find_rows, graph=graph, self_loops=self_loops, room=room, values=values)
-        return in_parts(part, most.size, work, EDGES_PER_THREAD, SHARE)
+        return in_parts(part, most.size, work, EDGES_PER_THREAD, share=SHARE)
 
     if most.sum() > max_edges:
         counts = run(None, None)
@@ -149,7 +149,7 @@ class ClusterSearch:
 
         size = stop - start
         work = self.edges * size // max(self.room.size, 1)
-        edges, _ = stack_rows(start, in_parts(find, size, work, EDGES_PER_THREAD, SHARE))
+        edges, _ = stack_rows(start, in_parts(find, size, work, EDGES_PER_THREAD, share=SHARE))
         return torch.from_numpy(edges)
 
 
