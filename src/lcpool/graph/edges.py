@@ -11,7 +11,7 @@ from torch import Tensor
 from lcpool.graph.lazy import lazy
 from lcpool.graph.sizes import owners, row_pointers
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import operator
+from lcpool.ops.operator import as_operator
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,18 +223,10 @@ def loop_weights(index: Tensor, weight: Tensor, num_nodes: int) -> Tensor:
     return weight.new_ones(num_nodes + 1).scatter(0, place, weight)[:-1]
 
 
-class SortedRows:
-    """Where each row begins among nodes sorted by row, and these nodes."""
-
-    @staticmethod
-    def forward(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
-        return kernels(row).sort_by_row(row, node, num_rows)
-
-    @staticmethod
-    def fake(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
-        return row.new_empty(num_rows + 1), node.new_empty(node.shape)
-
-
-sorted_rows = operator(
-    "sorted_rows(Tensor row, Tensor node, SymInt num_rows) -> (Tensor, Tensor)", SortedRows
+@as_operator(
+    "sorted_rows(Tensor row, Tensor node, SymInt num_rows) -> (Tensor, Tensor)",
+    lambda row, node, num_rows: (row.new_empty(num_rows + 1), node.new_empty(node.shape)),
 )
+def sorted_rows(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+    """Where each row begins among nodes sorted by row, and these nodes."""
+    return kernels(row).sort_by_row(row, node, num_rows)

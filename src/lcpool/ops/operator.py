@@ -9,11 +9,15 @@ through torch's dispatcher takes about 10 µs longer, and one of ``torch.library
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import update_wrapper
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 import torch
 
 from lcpool.ops.kernels import kernels
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 disable: Any = torch.compiler.disable
 LIBRARY: Any = torch.library.Library("lcpool", "DEF")  # type: ignore[no-untyped-call]
@@ -47,6 +51,21 @@ def operator(schema: str, cls: Any) -> Callable[..., Any]:
     return call
 
 
+def as_operator(schema: str, fake: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Make an operator without a gradient of the decorated function."""
+
+    def register(function: Function) -> Function:
+        call = operator(schema, SimpleNamespace(forward=function, fake=fake))
+        return cast("Function", update_wrapper(call, function))
+
+    return register
+
+
+def new_size(min: int = 0) -> Any:
+    """A size that is not known while a call is traced."""
+    return torch.library.get_ctx().new_dynamic_size(min=min)
+
+
 def gradient_operator(
     schema: str, plain: Callable[..., Any], like: tuple[int, ...]
 ) -> Callable[..., Any]:
@@ -58,18 +77,14 @@ def gradient_operator(
         like: for each result, the position of the argument that has its shape.
     """
 
-    class Gradient:
-        @staticmethod
-        def forward(*args: Any) -> Any:
-            kernel = getattr(kernels(args[0]), plain.__name__)
-            return kernel(*(None if value is None else value.contiguous() for value in args))
+    def fake(*args: Any) -> Any:
+        found = tuple(args[i].new_empty(args[i].shape) for i in like)
+        return found if len(found) > 1 else found[0]
 
-        @staticmethod
-        def fake(*args: Any) -> Any:
-            found = tuple(args[i].new_empty(args[i].shape) for i in like)
-            return found if len(found) > 1 else found[0]
-
-    compute = operator(schema, Gradient)
+    @as_operator(schema, fake)
+    def compute(*args: Any) -> Any:
+        kernel = getattr(kernels(args[0]), plain.__name__)
+        return kernel(*(None if value is None else value.contiguous() for value in args))
 
     def call(*args: Any) -> Any:
         return plain(*args) if torch.is_grad_enabled() else compute(*args)

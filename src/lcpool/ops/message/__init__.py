@@ -17,7 +17,7 @@ from torch import Tensor
 from lcpool.graph.edges import BOTH_WAYS, BothWays, Edges
 from lcpool.ops.kernels import kernels
 from lcpool.ops.message import plain
-from lcpool.ops.operator import gradient_operator, operator
+from lcpool.ops.operator import as_operator, gradient_operator, operator
 
 
 def neighbour_sum(x: Tensor, edges: Edges) -> Tensor:
@@ -39,16 +39,13 @@ def difference_sum(z: Tensor, y: Tensor, edges: Edges) -> Tensor:
     return out
 
 
-class GCNRoots:
+@as_operator(
+    "gcn_roots(Tensor ptr, Tensor node) -> Tensor",
+    lambda ptr, node: ptr.new_empty(ptr.numel() - 1, dtype=torch.float64),
+)
+def gcn_roots(ptr: Tensor, node: Tensor) -> Tensor:
     """(1 + number of neighbours other than itself)^(-1/2) of each node, in double."""
-
-    @staticmethod
-    def forward(ptr: Tensor, node: Tensor) -> Tensor:
-        return kernels(ptr).gcn_roots(ptr, node)
-
-    @staticmethod
-    def fake(ptr: Tensor, node: Tensor) -> Tensor:
-        return ptr.new_empty(ptr.numel() - 1, dtype=torch.float64)
+    return kernels(ptr).gcn_roots(ptr, node)
 
 
 class Aggregate:
@@ -93,7 +90,6 @@ class SumOfDifferences:
         return *difference_sum_backward(grad, *ctx.saved_tensors), *(None,) * 4
 
 
-gcn_roots = operator("gcn_roots(Tensor ptr, Tensor node) -> Tensor", GCNRoots)
 aggregate = operator(f"aggregate(Tensor x, {BOTH_WAYS}, Tensor? roots) -> Tensor", Aggregate)
 sum_of_differences = operator(
     f"difference_sum(Tensor z, Tensor y, {BOTH_WAYS}) -> Tensor", SumOfDifferences
