@@ -12,9 +12,9 @@ from lcpool.graph.precision import wide
 from lcpool.nn import LCSMP
 from lcpool.ops.connect import HOPS, MAX_EDGES
 from lcpool.ops.fused_lcpool import score_and_select
-from lcpool.ops.topk import KeepPlan
+from lcpool.ops.lcsmp import LCSMPParameters
+from lcpool.ops.topk import KeepPlan, Kept
 from lcpool.pool.local import LocalClusterPooling
-from lcpool.pool.scored import KeptNodes
 
 
 class LCPooling(LocalClusterPooling):
@@ -74,12 +74,18 @@ class LCPooling(LocalClusterPooling):
         )
         self.in_channels = in_channels
 
-    def select(self, graph: Graph, attn: Tensor | None = None) -> KeptNodes:
-        fused = self.fused(graph) if attn is None else None
-        return super().select(graph, attn) if fused is None else fused
+    def choose(
+        self, X: Tensor, graph: Graph, plan: KeepPlan | None, attn: Tensor | None
+    ) -> tuple[Tensor, Tensor, Kept, Tensor | None]:
+        parameters = self.fused(graph) if attn is None else None
+        if parameters is None or plan is None:
+            return super().choose(X, graph, plan, attn)
+        assert isinstance(self.score, LCSMP)
+        self.score.check(X)
+        return score_and_select(X, graph, plan, parameters)
 
-    def fused(self, graph: Graph) -> KeptNodes | None:
-        r"""Scores, softmax, top-k and gate as one operator; None where it does not apply.
+    def fused(self, graph: Graph) -> LCSMPParameters | None:
+        r"""The parameters, where one operator can do scores, softmax, top-k and gate; else None.
 
         ==========================  ============================================================
         it needs                    because
@@ -95,14 +101,9 @@ class LCPooling(LocalClusterPooling):
         score, x = self.score, graph.x
         if type(score) is not LCSMP or score.rescale or self.ratio is None or graph.sizes is None:
             return None
-        parameters = score.plain_parameters()
-        if parameters is None or wide(x) is not x or torch.is_autocast_enabled(x.device.type):
+        if wide(x) is not x or torch.is_autocast_enabled(x.device.type):
             return None
-        plan = KeepPlan.of(self.ratio, graph)
-        X, S = self.gather(graph)
-        score.check(X)
-        X, h, kept, ok = score_and_select(X, graph, plan, parameters)
-        return self.keep(graph, S, X, h, kept, plan, ok)
+        return score.plain_parameters()
 
     def __repr__(self) -> str:
         shown = [str(self.in_channels), self._size_repr()]

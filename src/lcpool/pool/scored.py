@@ -100,6 +100,21 @@ class ScoredPooling(Pooling):
         """î and X', by the scores of X*, or of ``attn`` in its place."""
         plan = None if self.ratio is None else KeepPlan.of(self.ratio, graph)
         X, S = self.gather(graph)
+        X, score, kept, ok = self.choose(X, graph, plan, attn)
+        perm = kept.perm
+        if ok is not None:
+            perm = graph.checks.require(perm, ok, lambda: NAN_SCORES)
+        return KeptNodes(
+            self.assigned(graph, perm, S),
+            perm.new_zeros(perm.numel()) if kept.batch is None else kept.batch,
+            None if plan is None else plan.kept,
+            perm=perm, score=score, x=X, place=kept.place, plan=plan,
+        )  # fmt: skip
+
+    def choose(
+        self, X: Tensor, graph: Graph, plan: KeepPlan | None, attn: Tensor | None
+    ) -> tuple[Tensor, Tensor, Kept, Tensor | None]:
+        """X', h(î), î, and whether no score is NaN, or None if the caller does not care."""
         rank = self.score.rank(X if attn is None else attn, graph)
         h = self.score.gate(rank, graph)
         if plan is None:
@@ -108,33 +123,7 @@ class ScoredPooling(Pooling):
         else:
             perm, batch = topk(rank, graph, plan)
         ok = None if isinstance(graph.checks, Trust) else (h == h).all()
-        X, score = gate(X, h.to(X.dtype), perm)
-        return self.keep(graph, S, X, score, Kept(perm, batch), plan, ok)
-
-    def keep(
-        self,
-        graph: Graph,
-        S: Assignment | None,
-        X: Tensor,
-        score: Tensor,
-        kept: Kept,
-        plan: KeepPlan | None,
-        ok: Tensor | None,
-    ) -> KeptNodes:
-        """The kept nodes as a selection; a ``ValueError`` if ``ok`` is false: scores are NaN."""
-        perm = kept.perm
-        if ok is not None:
-            perm = graph.checks.require(perm, ok, lambda: NAN_SCORES)
-        return KeptNodes(
-            self.assigned(graph, perm, S),
-            kept.batch if kept.batch is not None else perm.new_zeros(perm.numel()),
-            None if plan is None else plan.kept,
-            perm=perm,
-            score=score,
-            x=X,
-            place=kept.place,
-            plan=plan,
-        )
+        return *gate(X, h.to(X.dtype), perm), Kept(perm, batch), ok
 
     def reduce(self, graph: Graph, S: Selection) -> Tensor:
         """X' = (X* ⊙ h)(î, :), which came with the scores, times ``multiplier``."""
