@@ -321,7 +321,7 @@ CHECKS: dict[str, Callable[[Make], None]] = {
 }
 
 
-# Which checks must hold for another to tell anything new; else output and determinism.
+# The checks that must hold before another is run; output and determinism if not listed.
 NEEDED = {
     "output": (),
     "determinism": ("output",),

@@ -139,7 +139,7 @@ def are_plain(x: Any, edge_index: Any) -> bool:
 
 
 def is_unwatched(conv: pyg.MessagePassing) -> bool:
-    """Whether nobody needs the single messages: no explainer, no hooks on PyG's steps."""
+    """Whether single messages are not needed: no explainer, no hooks on the steps of PyG."""
     steps = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
     kinds = ("_forward_pre_hooks", "_forward_hooks")
     hooked = any(getattr(conv, f"_{step}{kind}") for step in steps for kind in kinds)

@@ -34,7 +34,7 @@ class ForeignPooling(Pooling):
         self.layer = layer
 
     def select(self, graph: Graph) -> Any:
-        """The output of the layer, which does not tell S."""
+        """The output of the layer; S is not known."""
         return self.layer(graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector())
 
     def pooled(self, graph: Graph, selected: Any) -> Pooled:
