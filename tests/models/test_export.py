@@ -55,7 +55,7 @@ def test_an_exported_backbone_scores_other_graphs_as_before(pool, conv, strict):
             given = tensors(*index)
             assert torch.equal(program.module()(*given), model(*given))
         x, edge_index, batch = tensors(4, 5)
-        with pytest.raises(ValueError, match="'edge_index' spans"):
+        with pytest.raises(ValueError, match="'edge_index'"):
             program.module()(x, edge_index + 1, batch)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from lcpool.data.graphset import GraphSet
-from lcpool.notice import warn_caller
+from lcpool.warn import warn_caller
 
 EDGE_KEYS = ("edge_attr", "edge_weight")
 

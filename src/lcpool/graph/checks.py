@@ -10,9 +10,8 @@ that what is computed from them comes after the check.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -116,26 +115,6 @@ def check_number(name: str, count: Any) -> None:
     """Raise a ``TypeError`` unless ``count`` is an integer."""
     if not isinstance(count, (Integral, torch.SymInt)):
         raise TypeError(f"'{name}' must be an int, not {type(count).__name__}.")
-
-
-def check_width(name: str, value: Any) -> int:
-    """A number of channels or clusters: an int of at least 1."""
-    if isinstance(value, bool):
-        raise TypeError(f"'{name}' must be an int, not bool.")
-    check_number(name, value)
-    if value < 1:
-        raise ValueError(f"'{name}' must be at least 1, not {value}.")
-    return int(value)
-
-
-def check_real(name: str, value: Any, above: float = -math.inf) -> float:
-    """A finite number larger than ``above``."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"'{name}' must be a number, not {type(value).__name__}.")
-    number = float(value)
-    if not above < number < math.inf:
-        raise ValueError(f"'{name}' must be finite and more than {above}, not {value}.")
-    return number
 
 
 def check_lengths(**given: tuple[Tensor, int]) -> None:

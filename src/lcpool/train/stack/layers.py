@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import Linear as PyGLinear
 
-from lcpool.nn.leaf import Bias, Projection, project
+from lcpool.nn.lcsmp import Bias
+from lcpool.nn.score import Projection, project
 from lcpool.train.stack.rows import Levels, Running, RunRows
 from lcpool.train.stack.runwise import RunwiseBatchNorm, RunwiseLinear, aligned
 from lcpool.train.stack.spread import Spread
@@ -183,9 +184,9 @@ class BiasAfter(nn.Module):
         self.conv, self.added = conv, bias
 
     @property
-    def usual(self) -> bool:
-        """Whether the convolution knows what to make of what is known of edges."""
-        return getattr(self.conv, "usual", False)
+    def takes_edges(self) -> bool:
+        """Whether the convolution takes :class:`Edges`."""
+        return getattr(self.conv, "takes_edges", False)
 
     def forward(self, *args: Any) -> Tensor:
         """conv(x) + b."""
