@@ -88,9 +88,10 @@ class Setting:
             return None
         if not self._fits(value):
             raise ValueError(self._wrong_type(value, name))
-        if isinstance(value, Real) and not isinstance(value, bool):
-            whole = isinstance(value, Integral) and int in self.kinds
-            value = int(value) if whole else float(value)
+        if isinstance(value, Integral) and int in self.kinds:
+            value = int(value)
+        elif isinstance(value, Real) and not isinstance(value, bool):
+            value = float(value)
         if self.choices and value not in self.choices:
             raise ValueError(self._no_choice(value))
         if self.least is not None and value < self.least:
@@ -361,7 +362,7 @@ def takes_settings(function: F) -> F:
     function.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=sorted([*added, *own], key=lambda p: p.kind)
     )
-    lines = []
+    lines: list[str] = []
     for line in (function.__doc__ or "").splitlines():  # None with python -OO
         indent, name, _ = line.partition("settings:")
         lines += _described(others, indent) if name and not indent.strip() else [line]

@@ -1,8 +1,8 @@
-"""Batch normalisation of several runs in one kernel each way.
+"""Batch normalisation of several runs in one kernel, forward and backward.
 
-A program takes some channels of one run and walks over its rows, in order: the same bits each time,
-no bands, no padding. In torch's own operations this takes some thirty launches a layer, and a
-training step of small graphs waits for launches more than for anything else.
+A program takes some channels of one run and iterates over its rows in order, so that results are
+reproducible. Torch's operations would take about thirty launches per layer, and launches are most
+of the time of a training step with small graphs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def normalize(
     x, out, table, weight, bias, running_mean, running_var, means, scales,
     runs, channels, eps, momentum, RELU: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Y = (x − mean) / √(var + ε) · w + b or its relu, and a step of the running statistics."""
+    """y = (x − mean) / √(var + ε) · w + b or its relu, and a step of the running statistics."""
     run = tl.program_id(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = channel < channels
@@ -70,7 +70,7 @@ def normalize_backward(
     grad, x, grad_x, table, weight, bias, means, scales, grad_weight, grad_bias,
     runs, channels, RELU: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂)), with g = 0 where the relu of y is."""
+    """dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂)), with g = 0 where the relu of y is."""
     run = tl.program_id(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = channel < channels
@@ -106,7 +106,7 @@ def normalize_backward(
 
 
 class TritonBatchNorm(torch.autograd.Function):
-    """The two kernels as one differentiable function."""
+    """Normalised rows, or their relu; updates the running statistics in place."""
 
     @staticmethod
     def forward(
@@ -118,7 +118,6 @@ class TritonBatchNorm(torch.autograd.Function):
         rows: RunRows,
         relu: bool,
     ) -> Tensor:
-        """The normalised rows or their relu; ``running`` statistics take a step in place."""
         x = x.contiguous()
         out, mean, scale = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         runs, channels = weight.shape
@@ -134,7 +133,6 @@ class TritonBatchNorm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of the rows, of w and of b."""
         x, weight, bias, mean, scale = ctx.saved_tensors
         grad_x, grad_w, grad_b = (torch.empty_like(t) for t in (x, weight, weight))
         runs, channels = weight.shape
