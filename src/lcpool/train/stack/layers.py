@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import Linear as PyGLinear
 
 from lcpool.nn.leaf import Bias, Projection, project
+from lcpool.nn.norm import BatchNorm
 from lcpool.train.stack.rows import CannotStackError, Levels, Running, RunRows
 from lcpool.train.stack.runwise import RunwiseBatchNorm, RunwiseLinear, aligned
 
@@ -95,7 +96,11 @@ class StackedProjection(Stacked):
 
 
 class StackedBatchNorm(Stacked):
-    """Batch normalisation with each run's own statistics; with ``relu``, followed by ReLU."""
+    """Batch normalisation with each run's own statistics; with ``relu``, followed by ReLU.
+
+    A run with fewer than two rows is normalised as by :class:`lcpool.nn.norm.BatchNorm`: with its
+    running statistics, which stay as they are.
+    """
 
     weight: Tensor
     bias: Tensor
@@ -111,7 +116,7 @@ class StackedBatchNorm(Stacked):
     def forward(self, x: Tensor) -> Tensor:
         rows, kernels = self.rows_of(x), gpu_kernels(x)
         if self.training:
-            self.num_batches_tracked.add_(1)
+            self.num_batches_tracked.add_(1 if min(rows.counts) > 1 else rows.table[0] > 1)
             running = Running(self.running_mean, self.running_var, self.momentum, self.eps)
             given = (x, self.weight, self.bias, running, rows)
             if kernels is not None:
@@ -184,6 +189,7 @@ KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
     Bias: StackedBias,
     Projection: StackedProjection,
     nn.BatchNorm1d: StackedBatchNorm,
+    BatchNorm: StackedBatchNorm,
     nn.LayerNorm: StackedLayerNorm,
 }
 

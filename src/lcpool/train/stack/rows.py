@@ -78,7 +78,7 @@ class RunRows:
         if runs * self.longest != self.total:
             place = torch.arange(self.total, device=self.device) + self.table[2][self.run]
             x = x.new_zeros(runs * self.longest, x.size(-1)).index_copy_(0, place, x)
-        return x.reshape(runs, self.longest, -1)
+        return x.reshape(runs, self.longest, x.size(-1))
 
     def spread(self, values: Tensor) -> Tensor:
         """``values[r]`` for every row of run r."""

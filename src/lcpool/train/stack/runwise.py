@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -66,7 +67,10 @@ class RunwiseLinear(torch.autograd.Function):
 
 
 class RunwiseBatchNorm(torch.autograd.Function):
-    """Batch normalisation with each run's statistics; updates the running ones in place."""
+    """Batch normalisation with each run's statistics; updates the running ones in place.
+
+    Runs with fewer than two rows use the running statistics, which stay as they are.
+    """
 
     @staticmethod
     def forward(
@@ -74,9 +78,13 @@ class RunwiseBatchNorm(torch.autograd.Function):
     ) -> Tensor:
         out, means, scales = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
-            own = (weight[r], bias[r], running.mean[r], running.var[r])
+            own, mean, var = (weight[r], bias[r]), running.mean[r], running.var[r]
+            if len(part) < 2:
+                place.copy_(F.batch_norm(part, mean, var, *own, eps=running.eps))
+                means[r], scales[r] = mean, (var + running.eps).rsqrt()
+                continue
             saved = {"out": place, "save_mean": means[r], "save_invstd": scales[r]}
-            batch_norm.out(part, *own, True, running.momentum, running.eps, **saved)
+            batch_norm.out(part, *own, mean, var, True, running.momentum, running.eps, **saved)
         ctx.save_for_backward(x, weight, means, scales)
         ctx.rows, ctx.eps = rows, running.eps
         return out
@@ -88,6 +96,11 @@ class RunwiseBatchNorm(torch.autograd.Function):
         grads = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         places = rows.parts(grads[0])
         for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
+            if len(part) < 2:
+                places[r].copy_(of_run * weight[r] * scales[r])
+                grads[1][r] = (of_run * (part - means[r]) * scales[r]).sum(0)
+                grads[2][r] = of_run.sum(0)
+                continue
             batch_norm_backward.out(
                 of_run, part, weight[r], None, None, means[r], scales[r], True, ctx.eps,
                 [True, True, True], out0=places[r], out1=grads[1][r], out2=grads[2][r],
