@@ -15,7 +15,7 @@ from lcpool.data import GraphSet, builtin, load_dataset
 from lcpool.models import Architecture, Backbone
 from lcpool.settings import in_groups
 from lcpool.train import RULES, Model, Protocol, Result, Run, train
-from lcpool.train.protocol import Choice
+from lcpool.train.protocol import EpochChoice
 
 GRAPHS = builtin(num_graphs=40)
 QUICK = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu"}
@@ -25,7 +25,7 @@ def result_of(*tests, diverged=()):
     """A result whose runs have these test accuracies, (by accuracy, by loss)."""
     runs = [
         Run(
-            n, choices={rule: Choice(rule, n not in diverged and 2, 0.25, 0.75) for rule in RULES},
+            n, choices={r: EpochChoice(r, n not in diverged and 2, 0.25, 0.75) for r in RULES},
             curves=[(0.9, 0.8, 0.125), (0.7, 0.75, 0.25)],
             test={"accuracy": (a, 0.5), "loss": (b, 0.5)}, diverged=3 if n in diverged else None,
             num_test=8, largest_class=0.625 + n / 8, constant={"accuracy": n > 0, "loss": n == 0},
@@ -279,7 +279,7 @@ def test_probabilities_of_more_graphs_than_a_batch(model, monkeypatch):
     expected = model.probabilities(rings())
     assert expected.shape == (40, 2)
     torch.testing.assert_close(expected.sum(-1), torch.ones(40))
-    monkeypatch.setattr("lcpool.train.result.EVAL_BATCH", 7)
+    monkeypatch.setattr("lcpool.train.model.EVAL_BATCH", 7)
     torch.testing.assert_close(model.probabilities(rings()), expected)
 
 
@@ -294,7 +294,7 @@ def test_prediction_does_not_train(model):
 
 
 def test_graphs_of_another_width_are_refused(model):
-    with pytest.raises(ValueError, match=r"trained on 2 features a node \(graphs\).* have 6"):
+    with pytest.raises(ValueError, match=r"trained on 2 features.* have 6"):
         model.predict(GRAPHS)
 
 
@@ -404,7 +404,7 @@ def test_a_saved_model_is_the_same_model(pool, options, tmp_path):
     path = tmp_path / "model.pt"
     model = untrained(pool, **options)
     model.save(path)
-    loaded = Model.load(str(path))
+    loaded = Model.load(str(path), trust=":" in pool)
     assert (loaded.classes, loaded.dataset, loaded.mean_nodes) == (
         model.classes,
         model.dataset,
@@ -510,6 +510,21 @@ def test_a_file_cannot_call_any_function_as_its_pooling(tmp_path, capsys):
     values = torch.load(path, weights_only=True)
     values["architecture"]["pool"] = "builtins:print"
     torch.save(values, path)
-    with pytest.raises((TypeError, ValueError)):
-        Model.load(path)
+    for trust in (False, True):
+        with pytest.raises((TypeError, ValueError)):
+            Model.load(path, trust)
     assert capsys.readouterr().out == ""
+
+
+def test_a_module_that_a_file_names_is_imported_only_with_trust(tmp_path, monkeypatch):
+    (tmp_path / "named_by_a_file.py").write_text("raise SystemExit('executed')")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "model.pt"
+    untrained().save(path)
+    values = torch.load(path, weights_only=True)
+    values["architecture"]["pool"] = "named_by_a_file:Pooling"
+    torch.save(values, path)
+    with pytest.raises(ValueError, match="trust=True"):
+        Model.load(path)
+    with pytest.raises(SystemExit):
+        Model.load(path, trust=True)
