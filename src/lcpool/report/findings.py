@@ -33,7 +33,7 @@ from lcpool.report.statistics import (
     smallest_signed_rank,
 )
 from lcpool.report.words import count, duration, figure, listed, p_value
-from lcpool.sweep.events import in_short
+from lcpool.sweep.engines.task import in_short
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
