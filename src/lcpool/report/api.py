@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 
 from lcpool.atomic import whole_file
+from lcpool.report import tables
 from lcpool.report.cells import CELL, GROUP, Names, Reference, agreeing, choose, gather, select
 from lcpool.report.comparison import Comparison
+from lcpool.report.findings import findings, left_out_in_words
+from lcpool.report.page import DifferenceTable, first_against_others, page
 from lcpool.report.statistics import interval
 from lcpool.sweep.results import Results
-
-if TYPE_CHECKING:
-    from lcpool.report.page import DifferenceTable
-    from lcpool.report.tables import Ranking
 
 
 @dataclass(frozen=True)
@@ -98,32 +97,22 @@ class Report:
 
     def findings(self) -> dict[str, list[str]]:
         """What the figures say: sentences, by topic."""
-        from lcpool.report.findings import findings
-
         return findings(self)
 
     def not_ranked(self) -> list[str]:
         """Sentences about what is not ranked because results are missing."""
-        from lcpool.report.findings import left_out_in_words
-
         return left_out_in_words(self.ranked)
 
-    def rankings(self) -> list[Ranking]:
+    def rankings(self) -> list[tables.Ranking]:
         """Tables of average ranks."""
-        from lcpool.report.tables import rankings
-
-        return rankings(self.ranked)
+        return tables.rankings(self.ranked)
 
     def differences(self) -> list[DifferenceTable]:
         """Tables of one pooling against the others, for the page."""
-        from lcpool.report.page import first_against_others
-
         return first_against_others(self.ranked)
 
     def page(self) -> str:
         """The page as HTML."""
-        from lcpool.report.page import page
-
         return page(self)
 
     def write(self, folder: str | Path) -> list[Path]:
@@ -131,8 +120,6 @@ class Report:
 
         Each file is written whole or not at all, and only after all of them are made.
         """
-        from lcpool.report import tables
-
         texts = {
             "tables.csv": tables.csv(self),
             "ranks.csv": tables.ranks_csv(self),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -11,20 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from lcpool.report.cells import GROUP, RUN, agreeing
-from lcpool.report.comparison import (
-    Comparison,
-    Group,
-    pairs_over_datasets,
-    pairs_over_splits,
-)
-from lcpool.report.statistics import (
-    ALPHA,
-    FEWEST_RUNS,
-    datasets_needed,
-    rounded,
-    smallest_signed_rank,
-)
+from lcpool.report.cells import agreeing
+from lcpool.report.comparison import Comparison, Group, pairs_over_datasets, pairs_over_splits
+from lcpool.report.statistics import ALPHA, FEWEST_RUNS, rounded, smallest_signed_rank
 from lcpool.report.words import count, duration, figure, listed, p_value
 from lcpool.sweep.events import in_short
 
@@ -175,7 +163,7 @@ def _power(c: Comparison) -> list[str]:
     if smallest_signed_rank(n, pairs) >= ALPHA:
         said.append(
             f"Wilcoxon's test, corrected for {count(pairs, 'comparison')}, cannot be significant "
-            f"with {n} datasets: it needs {datasets_needed(pairs)}."
+            f"with {n} datasets."
         )
     return said
 
@@ -231,7 +219,7 @@ def _missing(report: Report) -> list[str]:
             f"{few} of {count(len(report.cells), 'cell')} {'has' if few == 1 else 'have'} fewer "
             f"than {FEWEST_RUNS} runs: no p and no interval there."
         )
-    return [*said, *_same(report), *_failed(report)]
+    return [*said, *_failed(report)]
 
 
 def left_out_in_words(c: Comparison, lacks: str = "no result") -> list[str]:
@@ -263,18 +251,6 @@ def _places(groups: Sequence[Group], every: Sequence[Group]) -> str:
         networks = "; ".join(" ".join(group[1:]) for group in meant)
         texts.append(dataset if len(meant) == len(whole) else f"{dataset} ({networks})")
     return "; ".join(texts)
-
-
-def _same(report: Report) -> list[str]:
-    """Settings of a pooling with the same results in every run: one of them has no effect."""
-    said = []
-    for _, runs in report.runs.groupby("name", sort=False):
-        table = runs.pivot(index=[*GROUP, *RUN], columns="pool", values="accuracy")
-        for one, other in itertools.combinations(runs["pool"].unique(), 2):
-            both = table[[one, other]].dropna()
-            if len(both) and (both[one] == both[other]).all():
-                said.append(f"{one} and {other} gave the same accuracy in every run.")
-    return said
 
 
 def _failed(report: Report) -> list[str]:

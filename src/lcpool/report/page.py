@@ -16,7 +16,7 @@ from markupsafe import Markup
 from lcpool.report.cells import GROUP
 from lcpool.report.comparison import Comparison, pairs_over_datasets, pairs_over_splits
 from lcpool.report.findings import FRESH, provenance, why_no_test
-from lcpool.report.plots import colours, costs, diagrams, learning, shapes, spread
+from lcpool.report.plots import colours, costs, diagram, learning, shapes, spread
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import constant_mark, highlighted, layouts
 from lcpool.report.words import count, duration, figure, memory, p_value, signed
@@ -84,7 +84,7 @@ def _content(report: Report) -> dict[str, Any]:
         "layouts": layouts(report.cells),
         "highlighted": highlighted(report),
         "rankings": report.rankings(),
-        "diagrams": diagrams(report),
+        "diagram": diagram(report),
         "spread": spread(report),
         "learning": learning(report),
         "time": costs(report, "seconds"),

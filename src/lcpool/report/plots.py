@@ -16,7 +16,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from lcpool.report.cells import GROUP
-from lcpool.report.statistics import Array, critical_difference
+from lcpool.report.statistics import Array
 from lcpool.report.words import count, duration, figure, memory
 
 if TYPE_CHECKING:
@@ -211,48 +211,27 @@ def costs(report: Report, column: str) -> list[Panel]:
     return panels
 
 
-def diagrams(report: Report) -> list[tuple[str, Markup]]:
-    """Critical difference diagrams of all datasets and of each network; none for one dataset."""
-    c, colour = report.ranked, colours(report)
-    if c.empty or len(c.datasets) < 2:
-        return []
-    overall = c.average_ranks(c.means)
-    found = [("all, by dataset", diagram(c.pools, overall, c.critical_difference, colour))]
-    if len(c.backbones) == 1:
-        return found
-    for (backbone, conv), average in zip(c.backbones, c.backbone_ranks(c.means), strict=True):
-        n = int(c.where(backbone=backbone, conv=conv).sum())
-        if n > 1:
-            cd = critical_difference(len(c.pools), n)
-            found.append((f"{backbone}, {conv}", diagram(c.pools, average, cd, colour)))
-    return found
+def diagram(report: Report) -> Markup | None:
+    """Average ranks over the datasets on an axis, 1 at the left; None for one dataset.
 
-
-def diagram(
-    pools: tuple[str, ...], average: Array, cd: float | None, colour: dict[str, str]
-) -> Markup:
-    """Average ranks on an axis, 1 at the left; bars join poolings that cannot be told apart.
-
-    Args:
-        pools: their names.
-        average: their average ranks.
-        cd: the critical difference, if there is one.
-        colour: their CSS classes.
+    Bars join poolings that cannot be told apart: within the critical difference.
     """
+    c, colour, cd = report.ranked, colours(report), report.ranked.critical_difference
+    if cd is None:
+        return None
+    pools, average = c.pools, c.average_ranks(c.means)
     order = np.argsort(average, kind="stable")
     side = room(pools) + 32  # for a name and its rank, to the left and to the right of the axis
     width = AXIS + 2 * side
     x = Scale(1, max(len(pools), 2), side + 6, width - side - 6)
-    bars = [] if cd is None else cliques(average[order], cd)
+    bars = cliques(average[order], cd)
     axis, first = 34.0, 48.0 + 7 * len(bars)
     parts = [tag("line", x1=x(1), x2=x(x.high), y1=axis, y2=axis, class_="axis")]
     for rank in range(1, int(x.high) + 1):
         parts.append(tag("line", x1=x(rank), x2=x(rank), y1=axis - 4, y2=axis, class_="axis"))
         parts.append(tag("text", str(rank), x=x(rank), y=axis - 7, class_="tick middle"))
-    if cd is not None:
-        end = min(x(1 + cd), width)
-        parts.append(tag("line", x1=x(1), x2=end, y1=14.0, y2=14.0, class_="cd"))
-        parts.append(tag("text", f"CD {cd:.2f}", x=x(1), y=9.0))
+    parts.append(tag("line", x1=x(1), x2=min(x(1 + cd), width), y1=14.0, y2=14.0, class_="cd"))
+    parts.append(tag("text", f"CD {cd:.2f}", x=x(1), y=9.0))
     for i, (low, high) in enumerate(bars):
         y = axis + 7 + 7 * i
         parts.append(tag("line", x1=x(low) - 2, x2=x(high) + 2, y1=y, y2=y, class_="clique"))

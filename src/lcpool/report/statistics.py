@@ -145,15 +145,6 @@ def smallest_signed_rank(n: int, comparisons: int = 1) -> float:
     return min(1.0, comparisons * 2.0 ** (1 - n))
 
 
-def datasets_needed(comparisons: int = 1, alpha: float = ALPHA) -> int:
-    """The number of datasets from which on Wilcoxon's exact test can be significant at all.
-
-    >>> datasets_needed(), datasets_needed(comparisons=6)
-    (6, 8)
-    """
-    return math.floor(1 + math.log2(comparisons / alpha)) + 1
-
-
 def holm(p: Array) -> Array:
     """Holm's correction for the number of tests.
 

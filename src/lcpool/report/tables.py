@@ -121,7 +121,6 @@ class Rank(NamedTuple):
 
     @property
     def beside(self) -> str:
-        """The others as text."""
         return " / ".join(f"{rank:.2f}" for rank in self.others)
 
 
@@ -289,16 +288,13 @@ class Markdown:
     marks = "✓ where the two agree and ✗ where they do not"
 
     def escape(self, text: str) -> str:
-        """Text without markup."""
         plain = text.replace("&", "&amp;").replace("<", "&lt;")
         return re.sub(r"([\\`*_{}\[\]#+!|~$:>-])", r"\\\1", " ".join(plain.split()))
 
     def figure(self, mean: float, std: float) -> str:
-        """Mean ± std."""
         return figure(mean, std)
 
     def bold(self, text: str) -> str:
-        """Highlighted."""
         return f"**{text}**"
 
     def above(self, text: str, small: str) -> str:
@@ -316,7 +312,6 @@ class Markdown:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def note(self, text: str) -> str:
-        """A paragraph."""
         return text
 
 
@@ -331,11 +326,9 @@ class Latex:
         return " ".join(text.split())
 
     def figure(self, mean: float, std: float) -> str:
-        """Mean ± std."""
         return figure(mean, std).replace("±", r"$\pm$")
 
     def bold(self, text: str) -> str:
-        """Highlighted."""
         return rf"\textbf{{{text}}}"
 
     def above(self, text: str, small: str) -> str:
@@ -355,5 +348,4 @@ class Latex:
         return text.strip()
 
     def note(self, text: str) -> str:
-        """A comment."""
         return f"% {text}"
