@@ -255,8 +255,8 @@ def check_training(make: Make) -> None:
     """A network with it takes a step, and runs that are trained as one are what they are alone."""
     from lcpool.data import builtin
     from lcpool.models import Architecture, Backbone
+    from lcpool.train.stack.rows import CannotStackError
     from lcpool.train.stack.stack import Stack, compare_with_runs
-    from lcpool.train.stack.stackable import CannotStackError
 
     graphs, models = builtin(num_graphs=6), []
     for seed in range(2):

@@ -25,7 +25,7 @@ from lcpool.data import builtin, load_dataset
 from lcpool.progress import LiveDisplay, SilentDisplay
 from lcpool.settings import RUNS, SETTINGS
 from lcpool.train import Model, Result, train
-from lcpool.train.progress import TrainingProgress
+from lcpool.train.progress import TrainingProgress, epochs_left
 
 SMALL = ("builtin", "--pool", "topkpool", "--hidden", "8", "--runs", "2", "--device", "cpu")
 
@@ -332,7 +332,7 @@ def test_live_table_and_time_left():
 
     def on_epoch(trainer: lcpool.train.Trainer) -> None:
         progress(trainer)
-        left.append(progress.epochs_left())
+        left.append(epochs_left(trainer, 3))
 
     graphs = builtin(num_graphs=40)
     train(graphs, "nopool", runs=3, stack=2, epochs=4, patience=9, hidden=4, on_epoch=on_epoch)
@@ -351,7 +351,7 @@ def test_patience_bounds_the_time_left():
 
     def on_epoch(trainer: lcpool.train.Trainer) -> None:
         progress(trainer)
-        left.append(progress.epochs_left()[0])
+        left.append(epochs_left(trainer, 1)[0])
 
     graphs = builtin(num_graphs=40)
     train(graphs, "nopool", runs=1, epochs=30, patience=2, hidden=4, lr=0.1, on_epoch=on_epoch)

@@ -226,6 +226,18 @@ def test_graphs_that_cannot_be_trained_on(graphs, words):
         train(graphs, "nopool", **QUICK)
 
 
+@pytest.mark.parametrize("pool", ["lcpool", "mincutpool", "torch_geometric.nn:SAGPooling"])
+@pytest.mark.filterwarnings("ignore:training one run at a time")
+def test_batches_of_graphs_without_nodes_train(pool):
+    graphs, none = as_data(GRAPHS), torch.empty(2, 0, dtype=torch.long)
+    for n, graph in enumerate(graphs):
+        if n % 4:
+            graphs[n] = Data(x=graph.x[: n % 2], edge_index=none, y=graph.y)
+    result = train(graphs, pool, **QUICK, batch_size=2)
+    assert all(run.diverged is None and run.epochs == 2 for run in result.runs)
+    assert all(value.isfinite().all() for value in result.model.network.state_dict().values())
+
+
 @pytest.mark.parametrize("option", ["seed", "hidden", "epochs"])
 def test_numbers_may_be_numpys(option):
     """``for seed in np.arange(3)`` is how people write it."""

@@ -15,7 +15,7 @@ from lcpool.data import GraphSet, builtin, load_dataset
 from lcpool.models import Architecture, Backbone
 from lcpool.settings import in_groups
 from lcpool.train import RULES, Model, Protocol, Result, Run, train
-from lcpool.train.protocol import Choice
+from lcpool.train.protocol import EpochChoice
 
 GRAPHS = builtin(num_graphs=40)
 QUICK = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu"}
@@ -25,7 +25,7 @@ def result_of(*tests, diverged=()):
     """A result whose runs have these test accuracies, (by accuracy, by loss)."""
     runs = [
         Run(
-            n, choices={rule: Choice(rule, n not in diverged and 2, 0.25, 0.75) for rule in RULES},
+            n, choices={r: EpochChoice(r, n not in diverged and 2, 0.25, 0.75) for r in RULES},
             curves=[(0.9, 0.8, 0.125), (0.7, 0.75, 0.25)],
             test={"accuracy": (a, 0.5), "loss": (b, 0.5)}, diverged=3 if n in diverged else None,
             num_test=8, largest_class=0.625 + n / 8, constant={"accuracy": n > 0, "loss": n == 0},
@@ -279,7 +279,7 @@ def test_probabilities_of_more_graphs_than_a_batch(model, monkeypatch):
     expected = model.probabilities(rings())
     assert expected.shape == (40, 2)
     torch.testing.assert_close(expected.sum(-1), torch.ones(40))
-    monkeypatch.setattr("lcpool.train.result.EVAL_BATCH", 7)
+    monkeypatch.setattr("lcpool.train.model.EVAL_BATCH", 7)
     torch.testing.assert_close(model.probabilities(rings()), expected)
 
 
@@ -294,7 +294,7 @@ def test_prediction_does_not_train(model):
 
 
 def test_graphs_of_another_width_are_refused(model):
-    with pytest.raises(ValueError, match=r"trained on 2 features a node \(graphs\).* have 6"):
+    with pytest.raises(ValueError, match=r"trained on 2 features.* have 6"):
         model.predict(GRAPHS)
 
 

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from lcpool.data import GraphBatch, GraphSet
 from lcpool.models.pooling import make_pooling, pooling_name
 from lcpool.nn.conv import FastGCNConv, FastGraphConv, convolve
+from lcpool.nn.norm import BatchNorm
 from lcpool.ops.readout import readout
 from lcpool.ops.topk import check_ratio, share
 from lcpool.pool import Pooled, PoolingError
 from lcpool.settings import NetworkSettings
 
 CONVS: dict[str, Any] = {"gcn": FastGCNConv, "graphconv": FastGraphConv}
-NORMS = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": None}
+NORMS = {"batch": BatchNorm, "layer": nn.LayerNorm, "none": None}
 
 
 @dataclass(frozen=True)

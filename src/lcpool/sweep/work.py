@@ -67,10 +67,10 @@ def work(
     yield from (Noted(str(warning.message)) for warning in said)
     yield Planned(size)
 
-    def begin(part: Sequence[tuple[Cell, int]]) -> Stack:
-        return Stack(graphs, tuple(part), task, asked_to_stop)
+    def train(part: Sequence[tuple[Cell, int]]) -> Generator[Event, None, bool]:
+        return Stack(graphs, tuple(part), task, asked_to_stop).train()
 
-    stacks = in_stacks(task.runs, size, begin, device)
+    stacks = in_stacks(task.runs, size, train, device)
     whole = yield from _with_plans(stacks)
     if whole:
         free_memory(device)
