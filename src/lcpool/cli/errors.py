@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,8 +26,10 @@ def one_line_errors(when_interrupted: str) -> Iterator[None]:
         warnings.showwarning = lambda message, *_, **__: say(str(message))
         try:
             yield
-        except (ValueError, OSError) as error:
+        except ValueError as error:
             raise _exit(str(error), BAD_INPUT) from error
+        except OSError as error:
+            raise _exit(_in_words(error), FAILED) from error
         except RuntimeError as error:
             # By its name: torch may not have been imported yet.
             if type(error).__name__ != "OutOfMemoryError":
@@ -39,6 +42,12 @@ def one_line_errors(when_interrupted: str) -> Iterator[None]:
 def say(message: str) -> None:
     """Print a message on stderr, on one line."""
     typer.echo(f"lcpool: {' '.join(message.split())}", err=True)
+
+
+def _in_words(error: OSError) -> str:
+    """The file and what is wrong with it, without the number of the error."""
+    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    return f"{where}{error.strerror}." if error.strerror else str(error)
 
 
 def _exit(message: str, code: int) -> typer.Exit:

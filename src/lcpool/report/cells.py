@@ -20,7 +20,7 @@ import pandas as pd
 from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report.statistics import rounded
 from lcpool.report.words import listed
-from lcpool.settings import changed, labels, read_config_text, unnamed
+from lcpool.settings import SETTINGS, changed, labels, read_config_text, unnamed
 from lcpool.sweep.results import Results, key
 from lcpool.train import RULES
 
@@ -63,6 +63,8 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     split = split or there[0]  # "fresh" comes before "shared".
     if split not in there:
         raise ValueError(f"there are no runs with split '{split}', only '{', '.join(there)}'.")
+    if unknown := set(there) - set(SETTINGS["split"].choices):
+        raise ValueError(f"unknown split '{unknown.pop()}' in the table of runs: export it again.")
     runs = results.runs[results.runs["split"] == split].reset_index(drop=True)
     runs = runs.astype(dict.fromkeys(NUMBERS, float))
     runs["key"] = [key(row) for row in runs.to_dict("records")]

@@ -14,6 +14,7 @@ from lcpool.report.comparison import Comparison
 from lcpool.report.findings import constants_in_words
 from lcpool.report.statistics import rounded
 from lcpool.report.words import count, figure, listed
+from lcpool.spreadsheet import protected
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
@@ -68,7 +69,7 @@ def ranks_csv(report: Report) -> str:
 
 
 def _csv(table: pd.DataFrame) -> str:
-    return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    return str(protected(table).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
 @dataclass(frozen=True)
