@@ -29,8 +29,8 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.command == "report":
         both = Reproduction.of(Results.read(*chosen.runs), audit=chosen.audit)
         written = both.write(chosen.out)
-        for look in both.looks:
-            print(look)
+        for analysis in both.analyses:
+            print(analysis)
     elif chosen.command == "readme":
         written = [readme.write(chosen.results, chosen.readme)]
     else:

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
-from markupsafe import Markup
 
 from lcpool.data.table import paper_datasets
 from lcpool.report.comparison import Comparison
@@ -34,8 +33,7 @@ def beside_paper(c: Comparison) -> Ranking:
         c.pools,
         rows,
         others=("paper_printed", "paper_recomputed"),
-        note=Markup(f"the paper's rank as printed / as its accuracies give it. {misprints()}"),
-        tip=Markup("The paper's rank: as printed, and as its accuracies give it."),
+        note=f"the paper's rank as printed / as its accuracies give it. {misprints()}",
     )
 
 

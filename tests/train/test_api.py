@@ -451,7 +451,7 @@ def test_a_training_in_which_all_runs_diverge_says_so():
         result.model.predict(GRAPHS)
     run = result.to_dict()["runs"][0]
     assert run["diverged"] == 1
-    assert run["chosen"] == run["test"] == {"accuracy": None, "loss": None}
+    assert run["chosen"] == run["test"] == {"by_accuracy": None, "by_loss": None}
 
 
 @pytest.mark.parametrize("stack", [1, 2])

@@ -102,20 +102,21 @@ def test_a_run_that_diverged_later_counts_with_the_epoch_chosen_before():
 def test_a_result_survives_json():
     result = result_of((0.5, 0.1), (0.7, 0.3))
     values = json.loads(json.dumps(result.to_dict(), allow_nan=True))
-    assert values["mean"] == {"accuracy": result.mean(), "loss": result.mean("loss")}
-    assert values["std"] == {"accuracy": result.std(), "loss": result.std("loss")}
+    assert values["test_accuracy"] == {
+        f"by_{rule}": {"mean": result.mean(rule), "std": result.std(rule)} for rule in RULES
+    }
     assert values["runs"][1] == {
         "number": 1,
         "epochs": 2,
         "diverged": None,
-        "chosen": {rule: {"epoch": 2, "accuracy": 25.0, "loss": 0.75} for rule in RULES},
+        "chosen": {f"by_{rule}": {"epoch": 2, "accuracy": 25.0, "loss": 0.75} for rule in RULES},
         "test": {
-            "accuracy": {"accuracy": 70.0, "loss": 0.5},
-            "loss": {"accuracy": 30.0, "loss": 0.5},
+            "by_accuracy": {"accuracy": 70.0, "loss": 0.5},
+            "by_loss": {"accuracy": 30.0, "loss": 0.5},
         },
         "num_test": 8,
         "largest_class": 75.0,
-        "constant": {"accuracy": True, "loss": False},
+        "constant": {"by_accuracy": True, "by_loss": False},
         "curves": {
             "training_loss": [0.9, 0.7],
             "validation_loss": [0.8, 0.75],
@@ -138,7 +139,7 @@ def test_runs_that_predict_one_class_are_told_by_rule():
     lost = result_of((0.5, 0.5), (0.5, 0.5), diverged=(0, 1))
     assert lost.constant_runs() == []
     assert math.isnan(lost.largest_class)
-    assert lost.to_dict()["runs"][1]["constant"] == {"accuracy": None, "loss": None}
+    assert lost.to_dict()["runs"][1]["constant"] == {"by_accuracy": None, "by_loss": None}
 
 
 def test_a_model_that_always_says_the_largest_class_is_seen():

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lcpool.spreadsheet import protected, unprotected
 from lcpool.sweep.columns import EXPORTED, KEY, NAMES, OF_CELL
 from lcpool.sweep.store import Store, StoreError, unpack
 
@@ -89,6 +90,7 @@ class Results:
             path = path / "runs.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
         table = self.runs[list(NAMES)].astype({c.name: c.csv_dtype for c in EXPORTED})
+        table = protected(table)
         table.to_csv(path, index=False, lineterminator="\n")
         if self.curves:
             none = np.zeros((0, 3), np.float32)
@@ -150,18 +152,22 @@ def _without_runs(failures: list[Failure], parts: list[Results]) -> tuple[Failur
 
 
 def _read_csv(path: Path) -> Results:
+    what = f"{path} is not a table of runs"
+    instead = "Pass a store of 'lcpool bench', or a CSV file of 'lcpool bench export'."
     try:
         # As text first: a dataset may be called NA, and Python reads numbers to the last bit.
         runs = pd.read_csv(path, dtype="str", keep_default_na=False)
-        lacking = [column for column in EXPORTED if column.name not in runs.columns]
-        if missing := [column.name for column in lacking if not column.absent]:
-            raise ValueError(f"it lacks {', '.join(missing)}.")
-        runs = runs.assign(**{column.name: "" for column in lacking})
-        numbers = [name for name, kind in _dtypes().items() if kind == "float64"]
-        runs[numbers] = runs[numbers].replace("", "nan")
-        runs = runs[list(NAMES)].astype(_dtypes())
-    except ValueError as error:
-        raise ValueError(f"{path} is not a table of runs: {error}") from error
+    except ValueError as error:  # pandas' words do not help: they are about its parser.
+        raise ValueError(f"{what}: it cannot be read as CSV. {instead}") from error
+    lacking = [column for column in EXPORTED if column.name not in runs.columns]
+    if missing := [column.name for column in lacking if not column.absent]:
+        raise ValueError(f"{what}: it lacks {', '.join(missing)}. {instead}")
+    runs = unprotected(runs.assign(**{column.name: "" for column in lacking})[list(NAMES)])
+    for name, dtype in _dtypes().items():
+        try:
+            runs[name] = runs[name].replace("", "nan" if dtype == "float64" else "").astype(dtype)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{what}: not all of its '{name}' are numbers. {instead}") from error
     curves = path.with_suffix(".npz")
     return Results(runs, _read_curves(curves, runs) if curves.is_file() else {})
 

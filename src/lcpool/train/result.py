@@ -69,22 +69,27 @@ class Run:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, accuracies and shares in percent; None where a rule chose no epoch."""
+        """Plain values, accuracies and shares in percent; None where a rule chose no epoch.
+
+        ``by_accuracy`` and ``by_loss`` name the rule that chose the epoch.
+        """
         chosen = {rule for rule, choice in self.choices.items() if choice.epoch}
         return {
             "number": self.number,
             "epochs": self.epochs,
             "diverged": self.diverged,
             "chosen": {
-                rule: {"epoch": choice.epoch, **_percent(choice.accuracy, choice.loss)}
+                f"by_{rule}": {"epoch": choice.epoch, **_percent(choice.accuracy, choice.loss)}
                 if rule in chosen
                 else None
                 for rule, choice in self.choices.items()
             },
-            "test": {r: _percent(*v) if r in chosen else None for r, v in self.test.items()},
+            "test": {
+                f"by_{r}": _percent(*v) if r in chosen else None for r, v in self.test.items()
+            },
             "num_test": self.num_test,
             "largest_class": None if math.isnan(self.largest_class) else 100 * self.largest_class,
-            "constant": {r: v if r in chosen else None for r, v in self.constant.items()},
+            "constant": {f"by_{r}": v if r in chosen else None for r, v in self.constant.items()},
             "curves": {
                 "training_loss": [row[0] for row in self.curves],
                 "validation_loss": [row[1] for row in self.curves],
@@ -179,8 +184,9 @@ class Result:
         return {
             "dataset": self.dataset,
             "settings": flat(self.architecture, self.protocol),
-            "mean": {rule: self.mean(rule) for rule in RULES},
-            "std": {rule: self.std(rule) for rule in RULES},
+            "test_accuracy": {
+                f"by_{rule}": {"mean": self.mean(rule), "std": self.std(rule)} for rule in RULES
+            },
             "num_test": self.num_test,
             "largest_class": self.largest_class,
             "runs": [run.to_dict() for run in self.runs],
