@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from runs import make_results
 
-from lcpool.data.table import paper_datasets
 from lcpool.models import POOLINGS, Architecture
 from lcpool.report import Report
 from lcpool.report.cells import Reference, agreement, choose, gather, select
 from lcpool.report.findings import findings, provenance
+from lcpool.sweep.grid import PAPER_DATASETS
 from lcpool.sweep.results import Failure, Results
 from lcpool.train import Protocol
 
@@ -27,10 +27,10 @@ def both(*results: Results) -> Results:
 
 
 def test_the_order_of_the_tables_whatever_order_runs_came_in():
-    results = make_results(datasets=("MINE", *reversed(list(paper_datasets()))), runs=2)
+    results = make_results(datasets=("MINE", *reversed(PAPER_DATASETS)), runs=2)
     shuffled = Results(results.runs.sample(frac=1, random_state=0))
     runs = select(shuffled)
-    assert list(runs["dataset"].unique()) == [*paper_datasets(), "MINE"]
+    assert list(runs["dataset"].unique()) == [*PAPER_DATASETS, "MINE"]
     assert list(runs["pool"].unique()) == list(POOLINGS)
     assert list(runs["run"][:2]) == [0, 1]
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lcpool.data.table import paper_datasets
+from lcpool.data.load import TU_DATASETS
 from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report.statistics import rounded
 from lcpool.report.words import listed
@@ -137,7 +137,7 @@ def _settings(config: str) -> dict[str, Any]:
 def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
     """Sorted by the names that we know, in our order; others come last, as they came."""
     known = {
-        "dataset": list(paper_datasets()),
+        "dataset": list(TU_DATASETS),
         "backbone": list(BACKBONES),
         "conv": list(CONVS),
         "name": list(POOLINGS),
