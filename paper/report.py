@@ -9,7 +9,6 @@ from typing import Self
 
 import pandas as pd
 
-from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report import Comparison, Report
 from lcpool.report.cells import CELL, GROUP, Names, choose
@@ -20,6 +19,7 @@ from lcpool.report.tables import Ranking
 from lcpool.report.words import listed
 from lcpool.sweep.results import Results
 from paper.claims import Claim, claims
+from paper.datasets import paper_datasets
 from paper.published import OURS, VARIANT, in_paper_order, reference
 from paper.rankings import beside_paper
 
