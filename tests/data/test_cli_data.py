@@ -53,6 +53,7 @@ def test_get_downloads_what_is_missing(
     assert "TOY.zip" in result.stdout
 
 
+@pytest.mark.slow
 def test_check_agrees_on_the_papers_sets(lcpool: Callable, real: Callable):
     root = real("DD").parent
     result = lcpool("check", "--root", root)

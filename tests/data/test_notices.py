@@ -153,6 +153,7 @@ def test_of_the_papers_sets_edge_labels_alone_are_spoken_of(real: Callable, name
     assert [w.category for w in warned(real(name))] == [DataWarning] * (name == "Mutagenicity")
 
 
+@pytest.mark.slow
 def test_a_command_says_it_in_one_line(write_tu: Callable, tmp_path: Path):
     """Two graphs are too few to train on, which is said after it."""
     folder = write_tu(edge_labels="1\n2\n" * 7)
