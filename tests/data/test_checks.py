@@ -156,6 +156,7 @@ def test_of_the_papers_sets_only_edge_labels_are_warned_of(real: Callable, name:
     assert [w.category for w in warned(real(name))] == [DataWarning] * (name == "Mutagenicity")
 
 
+@pytest.mark.slow
 def test_a_command_warns_in_one_line(write_tu: Callable):
     """Two graphs are too few to train on, which is reported after it."""
     folder = write_tu(edge_labels="1\n2\n" * 7)

@@ -77,7 +77,7 @@ def watched(score: LCSMP) -> LCSMP:
     return score
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(example=graphs(), width=st.sampled_from([1, 5, 130]))
 def test_the_operator_equals_the_composition_of_layers(example: Example, width, backend):
     torch.manual_seed(example.seed)

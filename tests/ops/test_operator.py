@@ -96,6 +96,7 @@ def test_every_operator_is_checked():
     assert names == {f"lcpool::{name}" for name, _ in SAMPLES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "arguments"), SAMPLES, ids=[name for name, _ in SAMPLES])
 def test_operators_keep_their_promises(name, arguments):
     """The schema, the shapes, the registration of the gradient, and compiling with its gradient."""

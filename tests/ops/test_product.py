@@ -40,6 +40,7 @@ def test_equals_the_dense_product(with_graphs, self_loops):
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["triton"], indirect=True)
 @pytest.mark.parametrize("with_graphs", [True, False])
 def test_a_gpu_needs_no_joins(backend, with_graphs, monkeypatch):

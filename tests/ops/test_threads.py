@@ -80,6 +80,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("four_threads", ["own threads"], indirect=True)  # it has its own
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
 def test_a_process_that_was_forked_before_it_had_kernels():
     env = os.environ | {"OMP_NUM_THREADS": "2"}

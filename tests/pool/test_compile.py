@@ -4,6 +4,7 @@ import pytest
 import torch
 from operators import make
 
+pytestmark = pytest.mark.slow
 BATCHES = ["one graph", "batch", "batch_size"]
 
 

@@ -109,15 +109,16 @@ def test_gradients_reach_features_and_score():
         assert (parameter.grad.abs().sum() > 1e-12) == (name != "score.lin_s.bias"), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("star", "strict"), [(False, False), (True, True)])
 @pytest.mark.parametrize("order", ["one graph", "sorted", "shuffled"])
 def test_every_kernel_gives_the_same_bits_each_time(order, star, strict, backend):
     """With torch's deterministic algorithms, which refuse some operations, and without."""
-    n = 24 if backend == "triton" else 2400  # large enough for two threads; its interpreter is slow
+    n = {"triton": 12, "torch": 240, "numba": 2400}[backend]  # the last is enough for two threads
     generator = torch.Generator().manual_seed(0)
     edges = torch.randint(0, n, (2, 4 * n), generator=generator)
     edges[:, :n] //= n // 4  # hubs
-    batch = torch.arange(n) // 900 if order == "sorted" else torch.arange(n) % 3
+    batch = torch.arange(n) * 3 // n if order == "sorted" else torch.arange(n) % 3
     x = torch.randn(n, 32, generator=generator, requires_grad=True)
     torch.manual_seed(0)
     pool = LCPooling(32, cluster=FastGCNConv(32, 32) if star else None)

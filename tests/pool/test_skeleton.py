@@ -200,6 +200,7 @@ def test_parts_that_read_x_need_its_width_beside_attn():
         pool(X[:, :3], PATH, attn=X)
 
 
+@pytest.mark.slow
 def test_verify_compiles_and_raises():
     class Assign(nn.Module):
         def forward(self, x, edge_index, edge_weight):
