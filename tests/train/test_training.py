@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from lcpool.cli.app import app
 from lcpool.data import builtin
+from lcpool.data.files import write_atomically
 from lcpool.models import Architecture
 from lcpool.train import Protocol, Trainer, checkpoint, memory, train
 from lcpool.train.checkpoint import Checkpoint
@@ -90,6 +91,15 @@ def test_a_full_disk_does_not_end_a_training(tmp_path, limit):
         result = train(GRAPHS, **QUICK, runs=2, checkpoints=tmp_path)
     assert len(said) == 1
     assert len(result.accuracies()) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", range(1500, 9000, 750))
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path, size):
+    """Wherever torch's writer is when the disk is full."""
+    values = {str(i): torch.randn(size) for i in range(5)}
+    with small_files(24_576), pytest.raises(OSError, match=r"model\.pt"):
+        write_atomically(values, tmp_path / "model.pt")
     assert list(tmp_path.iterdir()) == []
 
 
