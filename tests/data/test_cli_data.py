@@ -55,7 +55,7 @@ def test_get_downloads_what_is_missing(lcpool: Callable, tmp_path: Path):
     assert "TOY.zip" in result.stdout
 
 
-NO_NAMES = ["..", ".", "", "/etc/passwd", "../TOY", "TOY.zip", "x" * 5000, "a\nb", "a\0b", "é", " "]
+NO_NAMES = ["..", ".", "", "/etc/passwd", "../TOY", "TOY.zip", "x" * 5000, "a\nb", "a\0b", "é", " ", "~nobody", "~nobody/x"]
 
 
 @pytest.mark.parametrize("name", NO_NAMES, ids=ascii)

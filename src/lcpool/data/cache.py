@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.data.checks import check_columns
 from lcpool.data.files import read_whole, write_atomically
 from lcpool.data.graphset import GraphSet
 from lcpool.data.tu import READER_VERSION, read_tu
@@ -35,7 +36,7 @@ def read_cached(path: Path) -> GraphSet:
     """Read the dataset in a folder or zip, from the cache if that is up to date."""
     source = Source.at(path)
     key = [READER_VERSION, *(list(state) for state in source.fingerprint())]
-    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
     cached = user_cache() / "columns" / f"{source.name}-{place}.pt"
     graphs = _load(cached, key)
     if graphs is None:
@@ -52,8 +53,10 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
         content = read_whole(path)
         if content.pop("key") != key:
             return None
-        return GraphSet(**{**content, "x": content["x"].float()})
-    except (OSError, ValueError, KeyError, TypeError):
+        graphs = GraphSet(**{**content, "x": content["x"].float()})
+        check_columns(graphs)
+        return graphs
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
-from lcpool.data.checks import DatasetError
+from lcpool.data.checks import DatasetError, check_columns, warn_once
 from lcpool.data.degrees import degree_features
 from lcpool.data.pyg import gather_edges, gather_labels, gather_rows
 from lcpool.graph.checks import Trust
@@ -140,7 +140,11 @@ class GraphSet:
         x = gather_rows(name, rows, "x", node_counts)
         x = degree_features(edges, int(node_counts.sum())) if x is None else x
         y, classes = gather_labels(name, rows)
-        edge_attr = gather_rows(name, rows, "edge_attr", edge_counts)
+        try:
+            edge_attr = gather_rows(name, rows, "edge_attr", edge_counts)
+        except DatasetError as error:  # No network here reads it.
+            warn_once(f"{error} The graphs are used without 'edge_attr'.")
+            edge_attr = None
         return cls(name, x, edges, cumsum(node_counts), cumsum(edge_counts), y, classes,
                    edge_attr)  # fmt: skip
 
@@ -230,6 +234,7 @@ class GraphSet:
             index: numbers of graphs, ``[batch_size]``, int64, on the host. May repeat.
         """
         self._check_graphs(index)
+        self._checked  # noqa: B018 - once: kernels trust what is in a batch
         nodes, edges = self.nodes.pick(index), self.edges.pick(index)
         # Everything the device must know goes there in one copy.
         parts = (index, nodes.ptr, nodes.shift, edges.ptr, edges.shift)
@@ -282,6 +287,10 @@ class GraphSet:
                 )
             )
         return graphs
+
+    @cached_property
+    def _checked(self) -> None:
+        check_columns(self)
 
     def _check_graphs(self, index: Tensor) -> None:
         if index.dtype != torch.int64 or index.dim() != 1 or index.device.type != "cpu":

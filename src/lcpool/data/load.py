@@ -147,7 +147,7 @@ def check_name(name: str) -> str:
 
 def find_dataset(name_or_path: PathLike, root: PathLike | None = None) -> Path | None:
     """The folder or zip of a dataset if it is on this machine, else None."""
-    path = Path(name_or_path).expanduser()
+    path = Path(os.path.expanduser(name_or_path))
     if path.name != os.fspath(name_or_path) or path.suffix == ".zip":
         within_zip = any(map(os.path.isfile, path.parents))
         exists = os.path.exists(path) or os.path.exists(f"{path}_A.txt") or within_zip
@@ -163,7 +163,7 @@ def find_dataset(name_or_path: PathLike, root: PathLike | None = None) -> Path |
 def data_folders(root: PathLike | None = None) -> list[Path]:
     """Where datasets are looked for, in this order; downloads go to the first."""
     named = (root, os.environ.get("LCPOOL_DATA"), user_cache() / "tu")
-    return [Path(folder).expanduser() for folder in named if folder]
+    return [Path(os.path.expanduser(folder)) for folder in named if folder]
 
 
 def local_datasets(folder: Path) -> Iterator[tuple[str, Path]]:

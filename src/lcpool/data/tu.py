@@ -89,6 +89,7 @@ class NumberFile:
 def read_tu(path: Path) -> GraphSet:
     """Read the dataset in a folder or zip."""
     source = Source.at(path)
+    source.check_size()
     y, num_classes = _read_labels(source)
     graph = _read_indicator(source, len(y))
     edges, edge_attr = _read_edges(source, graph)

@@ -6,22 +6,27 @@ import io
 import lzma
 import os
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
 from lcpool.data.checks import DatasetError
 
 # Every dataset has these. Any of them gives its name, also if another one is missing.
 _HEAD = re.compile(r"(?P<prefix>.+)_(?:A|graph_indicator|graph_labels)\.txt")
 
+CHUNK, LINE = 1 << 16, 16
+TOO_MUCH = "more than the limit: set LCPOOL_MAX_GB to a larger number of gigabytes to read it."
+
 # What zipfile raises for damaged, encrypted and oddly compressed members.
 _ZIP_ERRORS = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, NotImplementedError,
+    RuntimeError, UnicodeDecodeError,
 )  # fmt: skip
 
 
@@ -69,18 +74,34 @@ class Source:
             raise DatasetError(f"{self.where(kind)}: no such file.")
         try:
             with self._bytes(self.files[kind]) as file:
-                yield io.TextIOWrapper(file, "utf-8-sig", errors="replace")
+                limited = io.BufferedReader(_Limited(file, max_bytes()), CHUNK)
+                yield io.TextIOWrapper(limited, "utf-8-sig", errors="replace")
         except (OSError, *_ZIP_ERRORS) as error:
             raise DatasetError(f"{self.where(kind)}: cannot be read ({error}).") from error
 
     @contextmanager
     def _bytes(self, name: str) -> Iterator[IO[bytes]]:
         if self.path.is_dir():
+            if not (self.path / name).is_file():  # A pipe would wait for ever.
+                raise OSError("not a regular file")
             with (self.path / name).open("rb") as file:
                 yield file
         else:
             with zipfile.ZipFile(self.path) as archive, archive.open(name) as file:
                 yield file
+
+    def check_size(self) -> None:
+        """Raise if there is more text than :func:`max_bytes`: a small zip can unpack to much."""
+        try:
+            if self.path.is_dir():
+                size = sum((self.path / name).stat().st_size for name in self.files.values())
+            else:
+                with zipfile.ZipFile(self.path) as archive:
+                    size = sum(archive.getinfo(name).file_size for name in self.files.values())
+        except (OSError, *_ZIP_ERRORS) as error:
+            raise DatasetError(f"{self.path}: cannot be read ({error}).") from error
+        if size > max_bytes():
+            raise DatasetError(f"{self.path}: {size / 1e9:.1f} GB of text, {TOO_MUCH}")
 
     def where(self, kind: str) -> str:
         """How messages call ``NAME_kind.txt``, also if it is missing."""
@@ -95,9 +116,39 @@ class Source:
         return [(str(path), state.st_size, state.st_mtime_ns) for path, state in states]
 
 
+class _Limited(io.RawIOBase):
+    """A file of which at most ``limit`` bytes are read, whatever size it claims to have.
+
+    A line counts as :data:`LINE` bytes at least: in memory its numbers take more than in the text.
+    """
+
+    def __init__(self, file: IO[bytes], limit: int) -> None:
+        self.file, self.left = file, limit
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self.file.read(len(buffer))
+        self.left -= max(len(content), LINE * content.count(b"\n"))
+        if self.left < 0:
+            raise OSError(TOO_MUCH)
+        buffer[: len(content)] = content
+        return len(content)
+
+
+def max_bytes() -> int:
+    """How much text a dataset may have, in bytes: ``LCPOOL_MAX_GB``, 1 GB by default."""
+    text = os.environ.get("LCPOOL_MAX_GB") or "1"
+    try:
+        return int(float(text) * 1e9)
+    except (ValueError, OverflowError):
+        raise DatasetError(f"LCPOOL_MAX_GB must be a number, not '{text}'.") from None
+
+
 def check_archive(path: Path) -> None:
     """Raise unless ``path`` is an undamaged zip with a dataset in it."""
-    Source.at(path)
+    Source.at(path).check_size()
     try:
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
@@ -126,7 +177,7 @@ def _archive_names(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except (OSError, ValueError, *_ZIP_ERRORS) as error:
+    except (OSError, *_ZIP_ERRORS) as error:
         raise DatasetError(f"{path}: not a readable zip ({error}).") from error
     for name in names:
         parts = PureWindowsPath(name)  # It knows both kinds of slash, and drives.
