@@ -32,14 +32,13 @@ def test_labels_are_one_hot_over_their_range_behind_the_attributes(write_tu: Wri
     attributes = "".join(f"{i}.5, -{i}\n" for i in range(7))
     graphs = read_tu(write_tu(node_attributes=attributes))
     assert graphs.num_features == 2 + 4
-    assert graphs.label_widths == (4,)
     assert graphs.x.dtype == torch.float32
     assert graphs.x[5].tolist() == [5.5, -5, 0, 0, 0, 1]
 
 
 def test_several_columns_of_labels(write_tu: WriteTu):
     graphs = read_tu(write_tu(node_labels="-1, 5\n0, 5\n1, 7\n" + "0, 6\n" * 4))
-    assert graphs.label_widths == (3, 3)
+    assert graphs.num_features == 6
     assert graphs.x[2].tolist() == [0, 0, 1, 0, 0, 1]
 
 
@@ -51,7 +50,6 @@ def test_integers_may_be_written_with_a_point(write_tu: WriteTu):
 def test_neither_labels_nor_attributes_means_degrees(write_tu: WriteTu):
     graphs = read_tu(write_tu(node_labels=None))
     assert graphs.x.argmax(1).tolist() == [2, 2, 2, 2, 2, 3, 1]
-    assert graphs.label_widths == ()
 
 
 def test_an_edge_on_several_lines_counts_once_and_as_first_seen(write_tu: WriteTu):
@@ -169,7 +167,7 @@ def test_regression_is_not_supported(write_tu: WriteTu):
 
 def test_labels_that_lie_far_apart_are_numbered_by_their_values(write_tu: WriteTu):
     graphs = read_tu(write_tu(node_labels="0\n100000000\n5\n0\n0\n5\n0\n"))
-    assert graphs.label_widths == (3,)
+    assert graphs.num_features == 3
     assert graphs.x.argmax(1).tolist() == [0, 2, 1, 0, 0, 1, 0]
 
 

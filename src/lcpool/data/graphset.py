@@ -40,17 +40,14 @@ class GraphBatch(NamedTuple):
 
     @property
     def edge_index(self) -> Tensor:
-        """Source and target of each edge, numbered within the batch."""
         return self.graph.edge_index
 
     @property
     def batch(self) -> Tensor:
-        """The graph of each node, sorted."""
         return self.graph.batch_vector()
 
     @property
     def batch_size(self) -> int:
-        """The number of graphs, empty ones included."""
         return self.graph.batch_size
 
     @property
@@ -61,19 +58,17 @@ class GraphBatch(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Where graphs have their rows: graph g has ``counts[g]`` of them, from ``start[g]`` on."""
+    """The rows of graphs: graph g has ``counts[g]`` rows, from ``start[g]`` on."""
 
     start: Tensor
     counts: Tensor
 
     @classmethod
     def of(cls, ptr: Tensor) -> Spans:
-        """Graphs whose rows follow each other."""
         ptr = ptr.cpu()
         return cls(ptr[:-1], ptr.diff())
 
     def pick(self, index: Tensor) -> Spans:
-        """The graphs ``index``, in that order."""
         return Spans(self.start[index], self.counts[index])
 
     @property
@@ -102,7 +97,6 @@ class GraphSet:
             classes, if the graphs have no labels.
         classes: the labels, sorted. A subset has the classes of the whole set.
         edge_attr: features of each edge, ``[edges, features]``, or None.
-        label_widths: the width of each one-hot node label; these are the last columns of ``x``.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
@@ -120,7 +114,6 @@ class GraphSet:
     y: Tensor
     classes: tuple[int, ...]
     edge_attr: Tensor | None = None
-    label_widths: tuple[int, ...] = ()
 
     @classmethod
     def from_graphs(cls, graphs: Iterable[Data], name: str = "graphs") -> GraphSet:
@@ -164,7 +157,6 @@ class GraphSet:
 
     @property
     def num_classes(self) -> int:
-        """Number of classes, 0 for graphs without labels."""
         return len(self.classes)
 
     @cached_property
@@ -196,12 +188,10 @@ class GraphSet:
 
     @property
     def node_counts(self) -> Tensor:
-        """The number of nodes of each graph, on the host."""
         return self.nodes.counts
 
     @property
     def edge_counts(self) -> Tensor:
-        """The number of edges of each graph, on the host."""
         return self.edges.counts
 
     @cached_property
@@ -218,7 +208,6 @@ class GraphSet:
         return bool((self.edge_index[0].diff() >= 0).all())
 
     def to(self, device: torch.device | str) -> GraphSet:
-        """The same graphs with their columns on ``device``."""
         columns: dict[str, Any] = {}
         for field in fields(self):
             if isinstance(value := getattr(self, field.name), Tensor):

@@ -32,7 +32,7 @@ from lcpool.data.graphset import GraphSet
 from lcpool.data.tu_files import Source
 
 # Increase it whenever the same files give another result: caches are then written again.
-READER_VERSION = 3
+READER_VERSION = 4
 
 # The widest range of labels with a column for each value in it, used or not.
 MAX_SPAN = 4096
@@ -99,7 +99,7 @@ def read_tu(path: Path) -> GraphSet:
     place[order] = np.arange(len(order))
     edges, first = _coalesce(place[edges], len(graph))
     edge_index = torch.from_numpy(edges)
-    x, label_widths = _features(source, "node", len(graph))
+    x = _features(source, "node", len(graph))
     return GraphSet(
         name=source.name,
         x=degree_features(edge_index, len(graph)) if x is None else torch.from_numpy(x[order]),
@@ -109,7 +109,6 @@ def read_tu(path: Path) -> GraphSet:
         y=torch.from_numpy(y),
         classes=tuple(range(num_classes)),
         edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr[first]),
-        label_widths=label_widths,
     )
 
 
@@ -150,7 +149,7 @@ def _read_edges(source: Source, graph: Array) -> tuple[Array, Array | None]:
 def _edge_features(source: Source, count: int) -> Array | None:
     """The features of the edges, which no network here needs: a warning if they are unreadable."""
     try:
-        return _features(source, "edge", count)[0]
+        return _features(source, "edge", count)
     except DatasetError as error:
         warn_once(f"{source.name}: read without edge labels and attributes: {error}")
         return None
@@ -170,10 +169,9 @@ def _coalesce(edges: Array, num_nodes: int) -> tuple[Array, Array]:
     return np.stack(np.divmod(keys, max(num_nodes, 1))), lines[first]
 
 
-def _features(source: Source, unit: str, count: int) -> tuple[Array | None, tuple[int, ...]]:
-    """Attributes and one-hot labels of the nodes or edges, and the widths of the latter."""
+def _features(source: Source, unit: str, count: int) -> Array | None:
+    """Attributes and one-hot labels of the nodes or edges; None if there are neither."""
     blocks: list[Array] = []
-    widths: tuple[int, ...] = ()
     if f"{unit}_attributes" in source.files:
         attributes = NumberFile.read(source, f"{unit}_attributes", np.float32)
         attributes.require_rows(count, f"{unit}s")
@@ -182,12 +180,10 @@ def _features(source: Source, unit: str, count: int) -> tuple[Array | None, tupl
     if f"{unit}_labels" in source.files:
         labels = NumberFile.read(source, f"{unit}_labels", np.int64)
         labels.require_rows(count, f"{unit}s")
-        one_hot = [_one_hot(labels, column) for column in range(labels.values.shape[1])]
-        blocks += one_hot
-        widths = tuple(block.shape[1] for block in one_hot)
+        blocks += [_one_hot(labels, column) for column in range(labels.values.shape[1])]
     if len(blocks) > 1:
-        blocks = [np.concatenate(blocks, axis=1)]
-    return (blocks[0] if blocks else None), widths
+        return np.concatenate(blocks, axis=1)
+    return blocks[0] if blocks else None
 
 
 def _one_hot(labels: NumberFile, column: int) -> Array:

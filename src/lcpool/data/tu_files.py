@@ -38,11 +38,13 @@ class Source:
         path: the folder or zip.
         name: NAME.
         files: path within the folder or zip, by what follows the name (``A``, ``node_labels``, …).
+        size: how many bytes of text they have, or claim to have.
     """
 
     path: Path
     name: str
     files: dict[str, str]
+    size: int
 
     @classmethod
     def at(cls, path: Path) -> Source:
@@ -51,17 +53,15 @@ class Source:
         If there are several, ``PATH/NAME`` is the dataset NAME in the folder or zip PATH.
         """
         path, wanted = _split(path)
-        if path.is_dir():
-            names = _text_files(path, "*.txt") or _text_files(path, "*/*.txt")
-        else:
-            names = _archive_names(path)
-        prefix = _one_prefix(path, names, wanted)
+        sizes = _folder(path) if path.is_dir() else _archive(path)
+        prefix = _one_prefix(path, sizes, wanted)
         files = {
             name[len(prefix) + 1 : -len(".txt")]: name
-            for name in names
+            for name in sizes
             if name.startswith(f"{prefix}_") and name.endswith(".txt")
         }
-        return cls(path, PurePosixPath(prefix).name, files)
+        size = sum(sizes[name] for name in files.values())
+        return cls(path, PurePosixPath(prefix).name, files, size)
 
     @property
     def has_edge_features(self) -> bool:
@@ -92,16 +92,8 @@ class Source:
 
     def check_size(self) -> None:
         """Raise if there is more text than :func:`max_bytes`: a small zip can unpack to much."""
-        try:
-            if self.path.is_dir():
-                size = sum((self.path / name).stat().st_size for name in self.files.values())
-            else:
-                with zipfile.ZipFile(self.path) as archive:
-                    size = sum(archive.getinfo(name).file_size for name in self.files.values())
-        except (OSError, *_ZIP_ERRORS) as error:
-            raise DatasetError(f"{self.path}: cannot be read ({error}).") from error
-        if size > max_bytes():
-            raise DatasetError(f"{self.path}: {size / 1e9:.1f} GB of text, {TOO_MUCH}")
+        if self.size > max_bytes():
+            raise DatasetError(f"{self.path}: {self.size / 1e9:.1f} GB of text, {TOO_MUCH}")
 
     def where(self, kind: str) -> str:
         """How messages call ``NAME_kind.txt``, also if it is missing."""
@@ -172,22 +164,25 @@ def _split(path: Path) -> tuple[Path, str]:
     raise DatasetError(f"{path}: no such folder or zip.")
 
 
-def _archive_names(path: Path) -> list[str]:
-    """The members of a zip; an error if one of them would be unpacked outside of its folder."""
+def _folder(path: Path) -> dict[str, int]:
+    """The text files of a folder, or else of the folders in it, with their sizes."""
+    found = sorted(path.glob("*.txt")) or sorted(path.glob("*/*.txt"))
+    there = filter(os.path.exists, found)  # A link may lead to nothing.
+    return {file.relative_to(path).as_posix(): file.stat().st_size for file in there}
+
+
+def _archive(path: Path) -> dict[str, int]:
+    """The members of a zip with their sizes; an error if one would be unpacked elsewhere."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
+            sizes = {member.filename: member.file_size for member in archive.infolist()}
     except (OSError, *_ZIP_ERRORS) as error:
         raise DatasetError(f"{path}: not a readable zip ({error}).") from error
-    for name in names:
+    for name in sizes:
         parts = PureWindowsPath(name)  # It knows both kinds of slash, and drives.
         if parts.drive or parts.root or ".." in parts.parts:
             raise DatasetError(f"{path}: refused, its member '{name}' leaves the folder.")
-    return names
-
-
-def _text_files(folder: Path, pattern: str) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.glob(pattern))
+    return sizes
 
 
 def _one_prefix(path: Path, names: Iterable[str], wanted: str) -> str:
