@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.io import read_tu_data
 
-from lcpool.data import DatasetError, DataWarning, checks, load_dataset, tu
+from lcpool.data import DatasetError, DataWarning, checks, load_dataset
 from lcpool.data.tu import read_tu
 
 WriteTu = Callable[..., Path]
@@ -177,12 +177,20 @@ def test_how_far_labels_may_lie_apart(write_tu: WriteTu, largest: int, width: in
     assert graphs.num_features == width
 
 
-def test_labels_that_are_serial_numbers_are_refused(
-    write_tu: WriteTu, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("labels", "limit", "problem"),
+    [
+        # Each of three columns would do.
+        ("0,0,0\n" * 6 + "4000,4000,4000\n", 50_000, "node_labels.* 7 .* 12003 "),
+        (None, 600, "graph_indicator.* 7 .* 128 "),
+    ],
+)
+def test_features_that_would_take_too_much_memory_are_refused(
+    write_tu: WriteTu, monkeypatch: pytest.MonkeyPatch, labels: str, limit: int, problem: str
 ):
-    monkeypatch.setattr(tu, "MAX_NUMBERS", 20)
-    with pytest.raises(DatasetError, match=r"TOY_node_labels\.txt: .* 3 .* 7"):
-        read_tu(write_tu(node_labels="0\n100000000\n5\n0\n0\n5\n0\n"))
+    monkeypatch.setenv("LCPOOL_MAX_GB", str(limit / 1e9))
+    with pytest.raises(DatasetError, match=rf"{problem}.*LCPOOL_MAX_GB"):
+        read_tu(write_tu(node_labels=labels))
 
 
 @pytest.mark.parametrize("labels", [(1, 2), (2, 1), (-1, 1), (7, 3)])

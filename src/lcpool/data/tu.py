@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from lcpool.data.checks import DatasetError, warn_once
-from lcpool.data.degrees import degree_features
+from lcpool.data.degrees import MAX_DEGREE, degree_features
 from lcpool.data.graphset import GraphSet
 from lcpool.data.tu_files import Source
 
@@ -36,9 +36,6 @@ READER_VERSION = 4
 
 # The widest range of labels with a column for each value in it, used or not.
 MAX_SPAN = 4096
-
-# The most numbers in a matrix of features, 4 GiB: some sets have serial numbers as labels.
-MAX_NUMBERS = 2**30
 
 # Up to here float64 holds every integer exactly.
 MAX_INTEGER = 2**53
@@ -100,6 +97,8 @@ def read_tu(path: Path) -> GraphSet:
     edges, first = _coalesce(place[edges], len(graph))
     edge_index = torch.from_numpy(edges)
     x = _features(source, "node", len(graph))
+    if x is None:
+        source.check_numbers("graph_indicator", len(graph), MAX_DEGREE + 1)
     return GraphSet(
         name=source.name,
         x=degree_features(edge_index, len(graph)) if x is None else torch.from_numpy(x[order]),
@@ -172,27 +171,26 @@ def _coalesce(edges: Array, num_nodes: int) -> tuple[Array, Array]:
 def _features(source: Source, unit: str, count: int) -> Array | None:
     """Attributes and one-hot labels of the nodes or edges; None if there are neither."""
     blocks: list[Array] = []
+    width = 0
     if f"{unit}_attributes" in source.files:
         attributes = NumberFile.read(source, f"{unit}_attributes", np.float32)
         attributes.require_rows(count, f"{unit}s")
         attributes.require(np.isfinite(attributes.values).all(axis=1), "a value is not finite.")
         blocks.append(attributes.values)
+        width = attributes.values.shape[1]
     if f"{unit}_labels" in source.files:
         labels = NumberFile.read(source, f"{unit}_labels", np.int64)
         labels.require_rows(count, f"{unit}s")
-        blocks += [_one_hot(labels, column) for column in range(labels.values.shape[1])]
+        columns = [_number_labels(column) for column in labels.values.T]
+        width += sum(values for _, values in columns)
+        source.check_numbers(f"{unit}_labels", count, width)
+        blocks += [_one_hot(*column) for column in columns]
     if len(blocks) > 1:
         return np.concatenate(blocks, axis=1)
     return blocks[0] if blocks else None
 
 
-def _one_hot(labels: NumberFile, column: int) -> Array:
-    number, width = _number_labels(labels.values[:, column])
-    if len(number) * width > MAX_NUMBERS:
-        raise DatasetError(
-            f"{labels.source.where(labels.kind)}: labels have {width} values, "
-            f"too many to be one-hot features of {len(number)} rows."
-        )
+def _one_hot(number: Array, width: int) -> Array:
     block = np.zeros((len(number), width), np.float32)
     block[np.arange(len(number)), number] = 1
     return block

@@ -95,6 +95,11 @@ class Source:
         if self.size > max_bytes():
             raise DatasetError(f"{self.path}: {self.size / 1e9:.1f} GB of text, {TOO_MUCH}")
 
+    def check_numbers(self, kind: str, rows: int, width: int) -> None:
+        """Raise if ``NAME_kind.txt`` would become more numbers than :func:`max_bytes`."""
+        if rows * width > max_bytes():
+            raise DatasetError(f"{self.where(kind)}: {rows} rows of {width} features, {TOO_MUCH}")
+
     def where(self, kind: str) -> str:
         """How messages call ``NAME_kind.txt``, also if it is missing."""
         return str(self.path / self.files.get(kind, f"{self.name}_{kind}.txt"))
@@ -130,7 +135,7 @@ class _Limited(io.RawIOBase):
 
 
 def max_bytes() -> int:
-    """How much text a dataset may have, in bytes: ``LCPOOL_MAX_GB``, 1 GB by default."""
+    """How much text, and how many features, may be read: ``LCPOOL_MAX_GB``, 10⁹ by default."""
     text = os.environ.get("LCPOOL_MAX_GB") or "1"
     try:
         return int(float(text) * 1e9)
