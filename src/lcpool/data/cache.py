@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import sys
-import warnings
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.data.checks import check_columns
+from lcpool.data.checks import check_columns, warn_once
 from lcpool.data.files import read_whole, write_atomically
 from lcpool.data.graphset import GraphSet
 from lcpool.data.tu import READER_VERSION, read_tu
@@ -65,19 +63,14 @@ def _save(path: Path, key: list[Any], graphs: GraphSet) -> None:
     try:
         write_atomically({**columns, "x": _compact(graphs.x), "key": key}, path)
     except (OSError, RuntimeError) as error:
-        _warn_unwritable(path.parent, getattr(error, "strerror", None) or "writing failed")
+        warn_once(
+            f"datasets cannot be cached in {path.parent} "
+            f"({getattr(error, 'strerror', None) or 'writing failed'}) and will be read from text "
+            f"every time; set LCPOOL_CACHE to a folder that can be written to."
+        )
 
 
 def _compact(x: Tensor) -> Tensor:
     """One-hot features as bytes: exact, and a quarter of the size."""
     small = x.to(torch.uint8)
     return small if torch.equal(small.float(), x) else x
-
-
-@functools.cache
-def _warn_unwritable(folder: Path, error: str) -> None:
-    warnings.warn(
-        f"datasets cannot be cached in {folder} ({error}) and will be read from text every time; "
-        f"set LCPOOL_CACHE to a folder that can be written to.",
-        stacklevel=2,
-    )

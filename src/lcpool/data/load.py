@@ -143,16 +143,17 @@ def check_name(name: str) -> str:
 def find_dataset(name_or_path: PathLike, root: PathLike | None = None) -> Path | None:
     """The folder or zip of a dataset if it is on this machine, else None."""
     path = Path(os.path.expanduser(name_or_path))
-    if path.name != os.fspath(name_or_path) or path.suffix == ".zip":
+    if path.name != name_or_path or path.suffix == ".zip":
         within_zip = any(map(os.path.isfile, path.parents))
         exists = os.path.exists(path) or os.path.exists(f"{path}_A.txt") or within_zip
         return path if exists else None
-    name, folders = path.name.lower(), data_folders(root)
-    exact = [folder / file for folder in folders for file in (f"{path.name}.zip", path.name)]
-    alike = (
-        f for folder in folders for f in _files(folder) if f.name.lower() in (f"{name}.zip", name)
-    )
-    return next((place for place in (*exact, path, *alike) if os.path.exists(place)), None)
+    names, folders = (f"{path.name}.zip", path.name), data_folders(root)
+    for place in (*(folder / name for folder in folders for name in names), path):
+        if os.path.exists(place):
+            return place
+    alike = [name.lower() for name in names]
+    files = (file for folder in folders for file in _files(folder))
+    return next((file for file in files if file.name.lower() in alike), None)
 
 
 def data_folders(root: PathLike | None = None) -> list[Path]:
