@@ -1,12 +1,13 @@
 import functools
 import os
+import signal
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from lcpool.data import GraphSet, cache, checks
+from lcpool.data import GraphSet, checks
 from lcpool.data.tu import read_tu
 
 SHARED = Path(__file__).parents[3] / "shared" / "tudatasets"
@@ -26,8 +27,27 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is read from or written to the user's own folders."""
     monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LCPOOL_DATA", raising=False)
-    cache._warn_unwritable.cache_clear()
     checks.warn_once.cache_clear()
+
+
+@pytest.fixture
+def pipe() -> Iterator[Callable[[Path], None]]:
+    """Puts a named pipe in place of a file; who opens it gets an error after some seconds."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no named pipes on this system")
+
+    def put(path: Path) -> None:
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+
+    def end(*_: object) -> None:
+        raise AssertionError("a pipe was opened and waited for")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(30)
+    yield put
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture
@@ -74,10 +94,9 @@ def zip_tu(tmp_path: Path) -> Callable[..., Path]:
     def write(name: str = "TOY", folder: Path | None = None, **members: str) -> Path:
         path = (folder or tmp_path) / f"{name}.zip"
         path.parent.mkdir(parents=True, exist_ok=True)
+        triangles = {f"{name}/{name}_{kind}.txt": text for kind, text in TRIANGLES.items()}
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for kind, text in TRIANGLES.items():
-                archive.writestr(f"{name}/{name}_{kind}.txt", text)
-            for member, text in members.items():
+            for member, text in {**triangles, **members}.items():
                 archive.writestr(member, text)
         return path
 

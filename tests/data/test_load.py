@@ -79,6 +79,16 @@ def test_what_is_called_exactly_so_comes_first(
     assert load_dataset("proteins", root=tmp_path / "root").name == "proteins"
 
 
+def test_a_path_object_is_no_name(
+    write_tu: Callable, zip_tu: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    zip_tu(folder=tmp_path / "root")
+    write_tu(graph_labels="1\n0\n")
+    monkeypatch.chdir(tmp_path)
+    assert load_dataset("TOY", root="root").y.tolist() == [0, 1]
+    assert load_dataset(Path("TOY"), root="root").y.tolist() == [1, 0]
+
+
 def test_paths_as_strings_and_as_paths(
     zip_tu: Callable, write_tu: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.io import read_tu_data
 
-from lcpool.data import DatasetError, DataWarning, checks, load_dataset, tu
+from lcpool.data import DatasetError, DataWarning, checks, load_dataset
 from lcpool.data.tu import read_tu
 
 WriteTu = Callable[..., Path]
@@ -32,14 +32,13 @@ def test_labels_are_one_hot_over_their_range_behind_the_attributes(write_tu: Wri
     attributes = "".join(f"{i}.5, -{i}\n" for i in range(7))
     graphs = read_tu(write_tu(node_attributes=attributes))
     assert graphs.num_features == 2 + 4
-    assert graphs.label_widths == (4,)
     assert graphs.x.dtype == torch.float32
     assert graphs.x[5].tolist() == [5.5, -5, 0, 0, 0, 1]
 
 
 def test_several_columns_of_labels(write_tu: WriteTu):
     graphs = read_tu(write_tu(node_labels="-1, 5\n0, 5\n1, 7\n" + "0, 6\n" * 4))
-    assert graphs.label_widths == (3, 3)
+    assert graphs.num_features == 6
     assert graphs.x[2].tolist() == [0, 0, 1, 0, 0, 1]
 
 
@@ -51,7 +50,6 @@ def test_integers_may_be_written_with_a_point(write_tu: WriteTu):
 def test_neither_labels_nor_attributes_means_degrees(write_tu: WriteTu):
     graphs = read_tu(write_tu(node_labels=None))
     assert graphs.x.argmax(1).tolist() == [2, 2, 2, 2, 2, 3, 1]
-    assert graphs.label_widths == ()
 
 
 def test_an_edge_on_several_lines_counts_once_and_as_first_seen(write_tu: WriteTu):
@@ -169,7 +167,7 @@ def test_regression_is_not_supported(write_tu: WriteTu):
 
 def test_labels_that_lie_far_apart_are_numbered_by_their_values(write_tu: WriteTu):
     graphs = read_tu(write_tu(node_labels="0\n100000000\n5\n0\n0\n5\n0\n"))
-    assert graphs.label_widths == (3,)
+    assert graphs.num_features == 3
     assert graphs.x.argmax(1).tolist() == [0, 2, 1, 0, 0, 1, 0]
 
 
@@ -179,12 +177,20 @@ def test_how_far_labels_may_lie_apart(write_tu: WriteTu, largest: int, width: in
     assert graphs.num_features == width
 
 
-def test_labels_that_are_serial_numbers_are_refused(
-    write_tu: WriteTu, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("labels", "limit", "problem"),
+    [
+        # Each of three columns would do.
+        ("0,0,0\n" * 6 + "4000,4000,4000\n", 50_000, "node_labels.* 7 .* 12003 "),
+        (None, 600, "graph_indicator.* 7 .* 128 "),
+    ],
+)
+def test_features_that_would_take_too_much_memory_are_refused(
+    write_tu: WriteTu, monkeypatch: pytest.MonkeyPatch, labels: str, limit: int, problem: str
 ):
-    monkeypatch.setattr(tu, "MAX_NUMBERS", 20)
-    with pytest.raises(DatasetError, match=r"TOY_node_labels\.txt: .* 3 .* 7"):
-        read_tu(write_tu(node_labels="0\n100000000\n5\n0\n0\n5\n0\n"))
+    monkeypatch.setenv("LCPOOL_MAX_GB", str(limit / 1e9))
+    with pytest.raises(DatasetError, match=rf"{problem}.*LCPOOL_MAX_GB"):
+        read_tu(write_tu(node_labels=labels))
 
 
 @pytest.mark.parametrize("labels", [(1, 2), (2, 1), (-1, 1), (7, 3)])

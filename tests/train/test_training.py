@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from lcpool.cli.app import app
 from lcpool.data import builtin
+from lcpool.data.files import write_atomically
 from lcpool.models import Architecture
 from lcpool.train import Protocol, Trainer, checkpoint, memory, train
 from lcpool.train.checkpoint import Checkpoint
@@ -65,7 +66,7 @@ def test_without_room_for_checkpoints_it_goes_on_and_says_so_once(tmp_path, monk
     assert trainer.tested
     assert len(notes) == 1
     assert "No space left" in notes[0]
-    with pytest.warns(UserWarning, match="no checkpoint can be written") as said:
+    with pytest.warns(UserWarning, match=str(tmp_path)) as said:
         result = train(GRAPHS, **QUICK, runs=2, checkpoints=tmp_path)
     assert len(said) == 1
     assert len(result.accuracies()) == 2
@@ -90,6 +91,15 @@ def test_a_full_disk_does_not_end_a_training(tmp_path, limit):
         result = train(GRAPHS, **QUICK, runs=2, checkpoints=tmp_path)
     assert len(said) == 1
     assert len(result.accuracies()) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", range(1500, 9000, 750))
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path, size):
+    """Wherever torch's writer is when the disk is full."""
+    values = {str(i): torch.randn(size) for i in range(5)}
+    with small_files(24_576), pytest.raises(OSError, match=r"model\.pt"):
+        write_atomically(values, tmp_path / "model.pt")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -128,7 +138,7 @@ def test_memory_that_does_not_suffice_halves_the_stack(tmp_path, monkeypatch):
         epoch(self)
 
     monkeypatch.setattr(Trainer, "train_epoch", cramped)
-    with pytest.warns(UserWarning, match="memory is too small") as said:
+    with pytest.warns(UserWarning, match="memory") as said:
         result = train(GRAPHS, **QUICK, runs=5, checkpoints=tmp_path)
     assert len(said) == 2  # five, three, two
     assert result.stack == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -23,27 +24,22 @@ Root = Annotated[
 @app.command("list")
 def list_datasets(root: Root = None) -> None:
     """Show the datasets on this machine, and those that can be downloaded."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from lcpool.data.load import BUILTIN, TU_DATASETS, data_folders, local_datasets
 
-    here = {BUILTIN: "made when it is used"}
+    here = {BUILTIN: "(made when it is used)"}
 
     def add(folder: Path) -> None:
         for name, path in local_datasets(folder):
             here.setdefault(name, str(path))
 
-    failed = _each(add, data_folders(root))
-    table = Table("dataset", "where")
-    for row in here.items():
-        table.add_row(*map(Text, row))
-    console, known = Console(), {name.lower() for name in here}
-    console.print(table)
-    console.print("To download, by lcpool data get NAME, among others:")
-    console.print(*(name for name in TU_DATASETS if name.lower() not in known), highlight=False)
-    raise typer.Exit(failed)
+    status = _each(add, data_folders(root))
+    for name, where in here.items():
+        typer.echo(f"{name:<20} {where}")
+    known = {name.lower() for name in here}
+    others = " ".join(name for name in TU_DATASETS if name.lower() not in known)
+    typer.echo("\nto download with lcpool data get NAME, among others:")
+    typer.echo(textwrap.fill(others, 100, break_on_hyphens=False))
+    raise typer.Exit(status)
 
 
 @app.command()
@@ -71,18 +67,9 @@ def check(
     root: Root = None,
 ) -> None:
     """Show the size of datasets, and what may be odd in them."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from lcpool.data.checks import DatasetError, EdgeCounts, oddities
     from lcpool.data.load import check_name, find_dataset, is_builtin, load_dataset
     from lcpool.data.tu import count_edge_lines
-
-    columns = ("graphs", "classes", "nodes\nper graph", "edges\nper graph", "features")
-    table = Table("dataset", *columns, box=SIMPLE_HEAD)
-    odd: list[str] = []
 
     def check_one(name: str) -> None:
         path = None if is_builtin(name) else find_dataset(name, root)
@@ -91,19 +78,17 @@ def check(
             raise DatasetError(f"{name}: not on this machine; to download: lcpool data get {name}")
         graphs = load_dataset(path or name)
         # An edge and its reverse edge count as one.
-        totals = (graphs.x.size(0), EdgeCounts.of(graphs).pairs)
-        means = (f"{total / len(graphs):.2f}" for total in totals)
-        sizes = (str(len(graphs)), str(graphs.num_classes), *means, str(graphs.num_features))
-        table.add_row(Text(graphs.name), *sizes)
-        odd.extend(f"{graphs.name}: {sentence}." for sentence in oddities(graphs))
+        nodes, edges = graphs.x.size(0) / len(graphs), EdgeCounts.of(graphs).pairs / len(graphs)
+        typer.echo(
+            f"{graphs.name}: {len(graphs)} graphs, {graphs.num_classes} classes, {nodes:.2f} nodes "
+            f"and {edges:.2f} edges per graph, {graphs.num_features} node features"
+        )
+        for sentence in oddities(graphs):
+            typer.echo(f"  {sentence}")
         if path and (dropped := count_edge_lines(path) - graphs.edge_index.size(1)):
-            odd.append(f"{graphs.name}: {dropped} repeated edges and self-loops were dropped.")
+            typer.echo(f"  {dropped} repeated edges and self-loops in the file are left out")
 
-    failed, console = _each(check_one, names), Console()
-    console.print(table)
-    for line in odd:
-        console.print(Text(line), soft_wrap=True)
-    raise typer.Exit(failed)
+    raise typer.Exit(_each(check_one, names))
 
 
 def _each(action: Callable[[T], None], items: Iterable[T]) -> int:

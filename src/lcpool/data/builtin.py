@@ -16,8 +16,6 @@ A few hubs have traded places at random, and some features are noise, so nothing
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -44,7 +42,7 @@ def builtin(seed: int = 0, num_graphs: int = 600) -> GraphSet:
     """
     random = np.random.RandomState(seed)  # Its streams are frozen for good.
     graphs = [_graph(random, label=number % 2) for number in range(num_graphs)]
-    return replace(GraphSet.from_graphs(graphs, "builtin"), label_widths=(COLOURS,))
+    return GraphSet.from_graphs(graphs, "builtin")
 
 
 def _graph(random: np.random.RandomState, label: int) -> Data:

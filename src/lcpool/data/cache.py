@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import sys
-import warnings
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.data.checks import check_columns, warn_once
 from lcpool.data.files import read_whole, write_atomically
 from lcpool.data.graphset import GraphSet
 from lcpool.data.tu import READER_VERSION, read_tu
@@ -35,7 +34,7 @@ def read_cached(path: Path) -> GraphSet:
     """Read the dataset in a folder or zip, from the cache if that is up to date."""
     source = Source.at(path)
     key = [READER_VERSION, *(list(state) for state in source.fingerprint())]
-    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
     cached = user_cache() / "columns" / f"{source.name}-{place}.pt"
     graphs = _load(cached, key)
     if graphs is None:
@@ -52,8 +51,10 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
         content = read_whole(path)
         if content.pop("key") != key:
             return None
-        return GraphSet(**{**content, "x": content["x"].float()})
-    except (OSError, ValueError, KeyError, TypeError):
+        graphs = GraphSet(**{**content, "x": content["x"].float()})
+        check_columns(graphs)
+        return graphs
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -62,19 +63,14 @@ def _save(path: Path, key: list[Any], graphs: GraphSet) -> None:
     try:
         write_atomically({**columns, "x": _compact(graphs.x), "key": key}, path)
     except (OSError, RuntimeError) as error:
-        _warn_unwritable(path.parent, getattr(error, "strerror", None) or "writing failed")
+        warn_once(
+            f"datasets cannot be cached in {path.parent} "
+            f"({getattr(error, 'strerror', None) or 'writing failed'}) and will be read from text "
+            f"every time; set LCPOOL_CACHE to a folder that can be written to."
+        )
 
 
 def _compact(x: Tensor) -> Tensor:
     """One-hot features as bytes: exact, and a quarter of the size."""
     small = x.to(torch.uint8)
     return small if torch.equal(small.float(), x) else x
-
-
-@functools.cache
-def _warn_unwritable(folder: Path, error: str) -> None:
-    warnings.warn(
-        f"datasets cannot be cached in {folder} ({error}) and will be read from text every time; "
-        f"set LCPOOL_CACHE to a folder that can be written to.",
-        stacklevel=2,
-    )

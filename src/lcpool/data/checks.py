@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import torch
 
 from lcpool.warn import warn_caller
 
@@ -31,6 +32,36 @@ class DataWarning(UserWarning):
 def warn_once(message: str) -> None:
     """Warn the user, unless the same message was given before in this process."""
     warn_caller(message, DataWarning)
+
+
+def check_columns(graphs: GraphSet) -> None:
+    """Raise unless the columns of a set fit together: shapes, types, and indices in range."""
+    for name, fits in _columns(graphs):
+        if not fits:
+            raise DatasetError(
+                f"{graphs.name}: '{name}' has a wrong shape or type, or numbers out of range."
+            )
+
+
+def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
+    """Each column, and whether it fits those before it."""
+    x, edges, y, attr = graphs.x, graphs.edge_index, graphs.y, graphs.edge_attr
+    yield "x", x.dim() == 2 and x.is_floating_point()
+    yield "edge_index", edges.dtype == torch.int64 and edges.dim() == 2 and edges.size(0) == 2
+    yield "edge_attr", attr is None or attr.size(0) == edges.size(1)
+    yield "y", y.dtype == torch.int64 and y.dim() == 1
+    for name, ptr, rows in (
+        ("node_ptr", graphs.node_ptr, x.size(0)),
+        ("edge_ptr", graphs.edge_ptr, edges.size(1)),
+    ):
+        yield name, ptr.dtype == torch.int64 and ptr.shape == (len(y) + 1,)
+        yield name, int(ptr[0]) == 0 and int(ptr[-1]) == rows and bool((ptr.diff() >= 0).all())
+    # Both ends of an edge are nodes of its graph.
+    first, end = (
+        ptr.repeat_interleave(graphs.edge_ptr.diff())
+        for ptr in (graphs.node_ptr[:-1], graphs.node_ptr[1:])
+    )
+    yield "edge_index", bool(((edges >= first) & (edges < end)).all())
 
 
 class EdgeCounts(NamedTuple):

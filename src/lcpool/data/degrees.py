@@ -25,7 +25,8 @@ def degree_features(edge_index: Tensor, num_nodes: int, width: int | None = None
     degree = _degrees(edge_index, num_nodes)
     if width is None:
         width = int(degree.max()) + 1 if num_nodes else 1
-    return torch.nn.functional.one_hot(degree.clamp(max=width - 1), width).float()
+    features = torch.zeros(num_nodes, width, device=edge_index.device)
+    return features.scatter_(1, degree.clamp(max=width - 1).unsqueeze(-1), 1.0)
 
 
 def features_are_degrees(graphs: GraphSet) -> bool:

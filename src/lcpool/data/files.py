@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ def read_whole(path: Path, device: torch.device | str = "cpu") -> Any:
         OSError: if the file is not there or cannot be opened.
         ValueError: if it is damaged, or was written by something else.
     """
+    if not stat.S_ISREG(path.stat().st_mode):  # A pipe would wait for ever.
+        raise ValueError(f"{path} is not a regular file.")
     with path.open("rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:  # torch does not look at the checksums

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
-from lcpool.data.checks import DatasetError
+from lcpool.data.checks import DatasetError, check_columns, warn_once
 from lcpool.data.degrees import degree_features
 from lcpool.data.pyg import gather_edges, gather_labels, gather_rows
 from lcpool.graph.checks import Trust
@@ -40,17 +40,14 @@ class GraphBatch(NamedTuple):
 
     @property
     def edge_index(self) -> Tensor:
-        """Source and target of each edge, numbered within the batch."""
         return self.graph.edge_index
 
     @property
     def batch(self) -> Tensor:
-        """The graph of each node, sorted."""
         return self.graph.batch_vector()
 
     @property
     def batch_size(self) -> int:
-        """The number of graphs, empty ones included."""
         return self.graph.batch_size
 
     @property
@@ -61,19 +58,17 @@ class GraphBatch(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Where graphs have their rows: graph g has ``counts[g]`` of them, from ``start[g]`` on."""
+    """The rows of graphs: graph g has ``counts[g]`` rows, from ``start[g]`` on."""
 
     start: Tensor
     counts: Tensor
 
     @classmethod
     def of(cls, ptr: Tensor) -> Spans:
-        """Graphs whose rows follow each other."""
         ptr = ptr.cpu()
         return cls(ptr[:-1], ptr.diff())
 
     def pick(self, index: Tensor) -> Spans:
-        """The graphs ``index``, in that order."""
         return Spans(self.start[index], self.counts[index])
 
     @property
@@ -102,7 +97,6 @@ class GraphSet:
             classes, if the graphs have no labels.
         classes: the labels, sorted. A subset has the classes of the whole set.
         edge_attr: features of each edge, ``[edges, features]``, or None.
-        label_widths: the width of each one-hot node label; these are the last columns of ``x``.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
@@ -120,7 +114,6 @@ class GraphSet:
     y: Tensor
     classes: tuple[int, ...]
     edge_attr: Tensor | None = None
-    label_widths: tuple[int, ...] = ()
 
     @classmethod
     def from_graphs(cls, graphs: Iterable[Data], name: str = "graphs") -> GraphSet:
@@ -140,7 +133,11 @@ class GraphSet:
         x = gather_rows(name, rows, "x", node_counts)
         x = degree_features(edges, int(node_counts.sum())) if x is None else x
         y, classes = gather_labels(name, rows)
-        edge_attr = gather_rows(name, rows, "edge_attr", edge_counts)
+        try:
+            edge_attr = gather_rows(name, rows, "edge_attr", edge_counts)
+        except DatasetError as error:  # No network here reads it.
+            warn_once(f"{error} The graphs are used without 'edge_attr'.")
+            edge_attr = None
         return cls(name, x, edges, cumsum(node_counts), cumsum(edge_counts), y, classes,
                    edge_attr)  # fmt: skip
 
@@ -160,7 +157,6 @@ class GraphSet:
 
     @property
     def num_classes(self) -> int:
-        """Number of classes, 0 for graphs without labels."""
         return len(self.classes)
 
     @cached_property
@@ -192,12 +188,10 @@ class GraphSet:
 
     @property
     def node_counts(self) -> Tensor:
-        """The number of nodes of each graph, on the host."""
         return self.nodes.counts
 
     @property
     def edge_counts(self) -> Tensor:
-        """The number of edges of each graph, on the host."""
         return self.edges.counts
 
     @cached_property
@@ -214,7 +208,6 @@ class GraphSet:
         return bool((self.edge_index[0].diff() >= 0).all())
 
     def to(self, device: torch.device | str) -> GraphSet:
-        """The same graphs with their columns on ``device``."""
         columns: dict[str, Any] = {}
         for field in fields(self):
             if isinstance(value := getattr(self, field.name), Tensor):
@@ -230,6 +223,7 @@ class GraphSet:
             index: numbers of graphs, ``[batch_size]``, int64, on the host. May repeat.
         """
         self._check_graphs(index)
+        self._checked  # noqa: B018 - once: kernels trust what is in a batch
         nodes, edges = self.nodes.pick(index), self.edges.pick(index)
         # Everything the device must know goes there in one copy.
         parts = (index, nodes.ptr, nodes.shift, edges.ptr, edges.shift)
@@ -282,6 +276,10 @@ class GraphSet:
                 )
             )
         return graphs
+
+    @cached_property
+    def _checked(self) -> None:
+        check_columns(self)
 
     def _check_graphs(self, index: Tensor) -> None:
         if index.dtype != torch.int64 or index.dim() != 1 or index.device.type != "cpu":

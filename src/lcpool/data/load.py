@@ -64,16 +64,27 @@ def load_dataset(
     if isinstance(name_or_path, str | os.PathLike | GraphSet):
         graphs = _read(name_or_path, root)
         graphs = graphs if name is None else replace(graphs, name=name)
-        if graphs.edge_attr is not None:
-            warn_once(f"{graphs.name}: the networks here do not read edge labels and attributes.")
+        unread = ["edge_attr"] if graphs.edge_attr is not None else []
     else:
         own = getattr(name_or_path, "name", None)
         default = own if isinstance(own, str) else "graphs"
         rows = single_graphs(name_or_path)
         graphs = GraphSet.from_graphs(rows, default if name is None else name)
-        _warn_of_edge_attributes(graphs.name, rows)
+        unread = [
+            key for key in ("edge_attr", "edge_weight") if any(_has(row, key) for row in rows)
+        ]
+    if unread:
+        warn_once(
+            f"{graphs.name}: the networks here do not read {' and '.join(unread)} (edge labels and "
+            f"attributes), only which nodes are connected. To use them, put lcpool's layers into a "
+            f"network of your own; to silence this, remove them from the graphs."
+        )
     warn_of_directed(graphs)
     return graphs
+
+
+def _has(graph: Data, key: str) -> bool:
+    return isinstance(value := getattr(graph, key, None), Tensor) and value.numel() > 0
 
 
 def read_dataset(name_or_path: PathLike | GraphSet, root: PathLike | None = None) -> GraphSet:
@@ -101,22 +112,6 @@ def single_graphs(graphs: Data | Iterable[Data]) -> list[Data]:
     for item in [graphs] if isinstance(graphs, Data) else graphs:
         found += item.to_data_list() if isinstance(item, Batch) else [item]
     return found
-
-
-def _warn_of_edge_attributes(name: str, graphs: Iterable[Data]) -> None:
-    found = {
-        key
-        for graph in graphs
-        for key in ("edge_attr", "edge_weight")
-        if isinstance(value := getattr(graph, key, None), Tensor) and value.numel()
-    }
-    if found:
-        keys, none = " and ".join(sorted(found)), " and ".join(f"{k}=None" for k in sorted(found))
-        warn_once(
-            f"{name}: the networks here do not read {keys}, only which nodes are connected. To use "
-            f"edge attributes, put lcpool's layers into a network of your own whose convolutions "
-            f"read them; to silence this, set {none}."
-        )
 
 
 def locate(name_or_path: PathLike, root: PathLike | None) -> Path:
@@ -147,23 +142,24 @@ def check_name(name: str) -> str:
 
 def find_dataset(name_or_path: PathLike, root: PathLike | None = None) -> Path | None:
     """The folder or zip of a dataset if it is on this machine, else None."""
-    path = Path(name_or_path).expanduser()
-    if path.name != os.fspath(name_or_path) or path.suffix == ".zip":
+    path = Path(os.path.expanduser(name_or_path))
+    if path.name != name_or_path or path.suffix == ".zip":
         within_zip = any(map(os.path.isfile, path.parents))
         exists = os.path.exists(path) or os.path.exists(f"{path}_A.txt") or within_zip
         return path if exists else None
-    name, folders = path.name.lower(), data_folders(root)
-    exact = [folder / file for folder in folders for file in (f"{path.name}.zip", path.name)]
-    alike = (
-        f for folder in folders for f in _files(folder) if f.name.lower() in (f"{name}.zip", name)
-    )
-    return next((place for place in (*exact, path, *alike) if os.path.exists(place)), None)
+    names, folders = (f"{path.name}.zip", path.name), data_folders(root)
+    for place in (*(folder / name for folder in folders for name in names), path):
+        if os.path.exists(place):
+            return place
+    alike = [name.lower() for name in names]
+    files = (file for folder in folders for file in _files(folder))
+    return next((file for file in files if file.name.lower() in alike), None)
 
 
 def data_folders(root: PathLike | None = None) -> list[Path]:
     """Where datasets are looked for, in this order; downloads go to the first."""
     named = (root, os.environ.get("LCPOOL_DATA"), user_cache() / "tu")
-    return [Path(folder).expanduser() for folder in named if folder]
+    return [Path(os.path.expanduser(folder)) for folder in named if folder]
 
 
 def local_datasets(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -27,18 +27,15 @@ import torch
 from numpy.typing import NDArray
 
 from lcpool.data.checks import DatasetError, warn_once
-from lcpool.data.degrees import degree_features
+from lcpool.data.degrees import MAX_DEGREE, degree_features
 from lcpool.data.graphset import GraphSet
 from lcpool.data.tu_files import Source
 
 # Increase it whenever the same files give another result: caches are then written again.
-READER_VERSION = 3
+READER_VERSION = 4
 
 # The widest range of labels with a column for each value in it, used or not.
 MAX_SPAN = 4096
-
-# The most numbers in a matrix of features, 4 GiB: some sets have serial numbers as labels.
-MAX_NUMBERS = 2**30
 
 # Up to here float64 holds every integer exactly.
 MAX_INTEGER = 2**53
@@ -89,6 +86,7 @@ class NumberFile:
 def read_tu(path: Path) -> GraphSet:
     """Read the dataset in a folder or zip."""
     source = Source.at(path)
+    source.check_size()
     y, num_classes = _read_labels(source)
     graph = _read_indicator(source, len(y))
     edges, edge_attr = _read_edges(source, graph)
@@ -98,7 +96,9 @@ def read_tu(path: Path) -> GraphSet:
     place[order] = np.arange(len(order))
     edges, first = _coalesce(place[edges], len(graph))
     edge_index = torch.from_numpy(edges)
-    x, label_widths = _features(source, "node", len(graph))
+    x = _features(source, "node", len(graph))
+    if x is None:
+        source.check_numbers("graph_indicator", len(graph), MAX_DEGREE + 1)
     return GraphSet(
         name=source.name,
         x=degree_features(edge_index, len(graph)) if x is None else torch.from_numpy(x[order]),
@@ -108,7 +108,6 @@ def read_tu(path: Path) -> GraphSet:
         y=torch.from_numpy(y),
         classes=tuple(range(num_classes)),
         edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr[first]),
-        label_widths=label_widths,
     )
 
 
@@ -149,7 +148,7 @@ def _read_edges(source: Source, graph: Array) -> tuple[Array, Array | None]:
 def _edge_features(source: Source, count: int) -> Array | None:
     """The features of the edges, which no network here needs: a warning if they are unreadable."""
     try:
-        return _features(source, "edge", count)[0]
+        return _features(source, "edge", count)
     except DatasetError as error:
         warn_once(f"{source.name}: read without edge labels and attributes: {error}")
         return None
@@ -169,33 +168,29 @@ def _coalesce(edges: Array, num_nodes: int) -> tuple[Array, Array]:
     return np.stack(np.divmod(keys, max(num_nodes, 1))), lines[first]
 
 
-def _features(source: Source, unit: str, count: int) -> tuple[Array | None, tuple[int, ...]]:
-    """Attributes and one-hot labels of the nodes or edges, and the widths of the latter."""
+def _features(source: Source, unit: str, count: int) -> Array | None:
+    """Attributes and one-hot labels of the nodes or edges; None if there are neither."""
     blocks: list[Array] = []
-    widths: tuple[int, ...] = ()
+    width = 0
     if f"{unit}_attributes" in source.files:
         attributes = NumberFile.read(source, f"{unit}_attributes", np.float32)
         attributes.require_rows(count, f"{unit}s")
         attributes.require(np.isfinite(attributes.values).all(axis=1), "a value is not finite.")
         blocks.append(attributes.values)
+        width = attributes.values.shape[1]
     if f"{unit}_labels" in source.files:
         labels = NumberFile.read(source, f"{unit}_labels", np.int64)
         labels.require_rows(count, f"{unit}s")
-        one_hot = [_one_hot(labels, column) for column in range(labels.values.shape[1])]
-        blocks += one_hot
-        widths = tuple(block.shape[1] for block in one_hot)
+        columns = [_number_labels(column) for column in labels.values.T]
+        width += sum(values for _, values in columns)
+        source.check_numbers(f"{unit}_labels", count, width)
+        blocks += [_one_hot(*column) for column in columns]
     if len(blocks) > 1:
-        blocks = [np.concatenate(blocks, axis=1)]
-    return (blocks[0] if blocks else None), widths
+        return np.concatenate(blocks, axis=1)
+    return blocks[0] if blocks else None
 
 
-def _one_hot(labels: NumberFile, column: int) -> Array:
-    number, width = _number_labels(labels.values[:, column])
-    if len(number) * width > MAX_NUMBERS:
-        raise DatasetError(
-            f"{labels.source.where(labels.kind)}: labels have {width} values, "
-            f"too many to be one-hot features of {len(number)} rows."
-        )
+def _one_hot(number: Array, width: int) -> Array:
     block = np.zeros((len(number), width), np.float32)
     block[np.arange(len(number)), number] = 1
     return block

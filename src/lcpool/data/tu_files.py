@@ -6,22 +6,27 @@ import io
 import lzma
 import os
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
 from lcpool.data.checks import DatasetError
 
 # Every dataset has these. Any of them gives its name, also if another one is missing.
 _HEAD = re.compile(r"(?P<prefix>.+)_(?:A|graph_indicator|graph_labels)\.txt")
 
+CHUNK, LINE = 1 << 16, 16
+TOO_MUCH = "more than the limit: set LCPOOL_MAX_GB to a larger number of gigabytes to read it."
+
 # What zipfile raises for damaged, encrypted and oddly compressed members.
 _ZIP_ERRORS = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, NotImplementedError,
+    RuntimeError, UnicodeDecodeError,
 )  # fmt: skip
 
 
@@ -33,11 +38,13 @@ class Source:
         path: the folder or zip.
         name: NAME.
         files: path within the folder or zip, by what follows the name (``A``, ``node_labels``, …).
+        size: how many bytes of text they have, or claim to have.
     """
 
     path: Path
     name: str
     files: dict[str, str]
+    size: int
 
     @classmethod
     def at(cls, path: Path) -> Source:
@@ -46,17 +53,15 @@ class Source:
         If there are several, ``PATH/NAME`` is the dataset NAME in the folder or zip PATH.
         """
         path, wanted = _split(path)
-        if path.is_dir():
-            names = _text_files(path, "*.txt") or _text_files(path, "*/*.txt")
-        else:
-            names = _archive_names(path)
-        prefix = _one_prefix(path, names, wanted)
+        sizes = _folder(path) if path.is_dir() else _archive(path)
+        prefix = _one_prefix(path, sizes, wanted)
         files = {
             name[len(prefix) + 1 : -len(".txt")]: name
-            for name in names
+            for name in sizes
             if name.startswith(f"{prefix}_") and name.endswith(".txt")
         }
-        return cls(path, PurePosixPath(prefix).name, files)
+        size = sum(sizes[name] for name in files.values())
+        return cls(path, PurePosixPath(prefix).name, files, size)
 
     @property
     def has_edge_features(self) -> bool:
@@ -69,18 +74,31 @@ class Source:
             raise DatasetError(f"{self.where(kind)}: no such file.")
         try:
             with self._bytes(self.files[kind]) as file:
-                yield io.TextIOWrapper(file, "utf-8-sig", errors="replace")
+                limited = io.BufferedReader(_Limited(file, max_bytes()), CHUNK)
+                yield io.TextIOWrapper(limited, "utf-8-sig", errors="replace")
         except (OSError, *_ZIP_ERRORS) as error:
             raise DatasetError(f"{self.where(kind)}: cannot be read ({error}).") from error
 
     @contextmanager
     def _bytes(self, name: str) -> Iterator[IO[bytes]]:
         if self.path.is_dir():
+            if not (self.path / name).is_file():  # A pipe would wait for ever.
+                raise OSError("not a regular file")
             with (self.path / name).open("rb") as file:
                 yield file
         else:
             with zipfile.ZipFile(self.path) as archive, archive.open(name) as file:
                 yield file
+
+    def check_size(self) -> None:
+        """Raise if there is more text than :func:`max_bytes`: a small zip can unpack to much."""
+        if self.size > max_bytes():
+            raise DatasetError(f"{self.path}: {self.size / 1e9:.1f} GB of text, {TOO_MUCH}")
+
+    def check_numbers(self, kind: str, rows: int, width: int) -> None:
+        """Raise if ``NAME_kind.txt`` would become more numbers than :func:`max_bytes`."""
+        if rows * width > max_bytes():
+            raise DatasetError(f"{self.where(kind)}: {rows} rows of {width} features, {TOO_MUCH}")
 
     def where(self, kind: str) -> str:
         """How messages call ``NAME_kind.txt``, also if it is missing."""
@@ -95,9 +113,39 @@ class Source:
         return [(str(path), state.st_size, state.st_mtime_ns) for path, state in states]
 
 
+class _Limited(io.RawIOBase):
+    """A file of which at most ``limit`` bytes are read, whatever size it claims to have.
+
+    A line counts as :data:`LINE` bytes at least: in memory its numbers take more than in the text.
+    """
+
+    def __init__(self, file: IO[bytes], limit: int) -> None:
+        self.file, self.left = file, limit
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self.file.read(len(buffer))
+        self.left -= max(len(content), LINE * content.count(b"\n"))
+        if self.left < 0:
+            raise OSError(TOO_MUCH)
+        buffer[: len(content)] = content
+        return len(content)
+
+
+def max_bytes() -> int:
+    """How much text, and how many features, may be read: ``LCPOOL_MAX_GB``, 10⁹ by default."""
+    text = os.environ.get("LCPOOL_MAX_GB") or "1"
+    try:
+        return int(float(text) * 1e9)
+    except (ValueError, OverflowError):
+        raise DatasetError(f"LCPOOL_MAX_GB must be a number, not '{text}'.") from None
+
+
 def check_archive(path: Path) -> None:
     """Raise unless ``path`` is an undamaged zip with a dataset in it."""
-    Source.at(path)
+    Source.at(path).check_size()
     try:
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
@@ -121,22 +169,25 @@ def _split(path: Path) -> tuple[Path, str]:
     raise DatasetError(f"{path}: no such folder or zip.")
 
 
-def _archive_names(path: Path) -> list[str]:
-    """The members of a zip; an error if one of them would be unpacked outside of its folder."""
+def _folder(path: Path) -> dict[str, int]:
+    """The text files of a folder, or else of the folders in it, with their sizes."""
+    found = sorted(path.glob("*.txt")) or sorted(path.glob("*/*.txt"))
+    there = filter(os.path.exists, found)  # A link may lead to nothing.
+    return {file.relative_to(path).as_posix(): file.stat().st_size for file in there}
+
+
+def _archive(path: Path) -> dict[str, int]:
+    """The members of a zip with their sizes; an error if one would be unpacked elsewhere."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (OSError, ValueError, *_ZIP_ERRORS) as error:
+            sizes = {member.filename: member.file_size for member in archive.infolist()}
+    except (OSError, *_ZIP_ERRORS) as error:
         raise DatasetError(f"{path}: not a readable zip ({error}).") from error
-    for name in names:
+    for name in sizes:
         parts = PureWindowsPath(name)  # It knows both kinds of slash, and drives.
         if parts.drive or parts.root or ".." in parts.parts:
             raise DatasetError(f"{path}: refused, its member '{name}' leaves the folder.")
-    return names
-
-
-def _text_files(folder: Path, pattern: str) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.glob(pattern))
+    return sizes
 
 
 def _one_prefix(path: Path, names: Iterable[str], wanted: str) -> str:

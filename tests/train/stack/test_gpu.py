@@ -88,3 +88,19 @@ def test_products_of_runs_equal_the_linear_layer_of_each(
     parts = zip(x.split(ROWS.counts), w, biases, strict=True)
     expected = torch.cat([F.linear(*values) for values in parts])
     same(out, expected, ours, plain, tolerance)
+
+
+def test_batches_without_rows():
+    rows, dtype = RunRows([0, 0, 0], DEVICE), KINDS[0][0]
+    (x, w, b, weight), _ = leaves(dtype, (0, 20), (3, 20), (3, 20), (3, 7, 20))
+    running = Running(torch.zeros_like(w), torch.ones_like(w), 0.1, 1e-5)
+    for out, width in (
+        (TritonBatchNorm.apply(x, w, b, running, rows, True), 20),
+        (TritonBias.apply(x, b, rows), 20),
+        (TritonLinear.apply(x, weight, None, rows), 7),
+    ):
+        assert out.shape == (0, width)
+        out.sum().backward()
+    assert not any(leaf.grad.any() for leaf in (w, b, weight))
+    assert not running.mean.any()
+    assert (running.var == 1).all()
