@@ -201,20 +201,20 @@ def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
     return features
 
 
-def check_channels(layer: Any, x: Tensor) -> None:
+def check_channels(layer: Any, x: Tensor, name: str = "x") -> None:
     """Raise unless features have the width and type that ``layer`` was made for."""
     width = getattr(layer, "in_channels", None)
-    if width is None:
+    if not isinstance(width, int) or width < 1:  # PyG has lazy layers (-1) and pairs of widths
         return
     if x.size(-1) != width:
-        raise ValueError(f"{layer} takes features of width {width}, but got {x.size(-1)}.")
+        raise ValueError(f"{layer} takes features of width {width}, but '{name}' has {x.size(-1)}.")
     parameter = first_parameter(layer)
     if parameter is None or parameter.dtype == x.dtype:
         return
     if not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
-            f"{layer} has parameters of {parameter.dtype}, but 'x' is {x.dtype}: convert one of "
-            f"them with .to({parameter.dtype}) or .to({x.dtype})."
+            f"{layer} has parameters of {parameter.dtype}, but '{name}' is {x.dtype}: convert one "
+            f"of them with .to({parameter.dtype}) or .to({x.dtype})."
         )
 
 

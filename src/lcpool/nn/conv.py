@@ -19,7 +19,7 @@ from torch_geometric import nn as pyg
 
 from lcpool.graph.checks import Checks, check_edge_index
 from lcpool.graph.edges import Edges, loop_weights
-from lcpool.graph.graph import check_edge_attr
+from lcpool.graph.graph import check_channels, check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
 from lcpool.ops.message import gcn_sum, neighbour_sum
@@ -30,6 +30,7 @@ def convolve(
     conv: Callable[..., Any], x: Tensor, edges: Edges, edge_weight: Tensor | None = None
 ) -> Tensor:
     """``conv(x, edges)``, with the weights third if there are any."""
+    check_channels(conv, x)
     weights = () if edge_weight is None else (edge_weight,)
     out: Tensor = conv(x, edges_for(conv, edges), *weights)
     return out

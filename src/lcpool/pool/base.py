@@ -13,7 +13,7 @@ from torch_geometric.nn.inits import reset
 from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Checks, check_edge_index
 from lcpool.graph.edges import Edges
-from lcpool.graph.graph import Graph, check_channels, check_edge_attr, edge_weight
+from lcpool.graph.graph import Graph, check_channels, check_edge_attr, check_features, edge_weight
 from lcpool.graph.sizes import Sizes
 from lcpool.nn.arguments import check_arguments
 from lcpool.ops.connect import MAX_EDGES
@@ -128,15 +128,16 @@ class Pooling(nn.Module):
     ) -> Graph:
         """The arguments of a call as a graph; with ``width``, x must have the layer's width.
 
-        A :class:`Graph` in place of ``x`` or ``edge_index`` was checked before.
+        The edges of a :class:`Graph` in place of ``x`` or ``edge_index`` were checked before.
         """
         if isinstance(x, Graph) or isinstance(edge_index, Graph):
             if any(given is not None for given in (edge_attr, batch, batch_size)):
                 raise TypeError("a Graph contains edge_attr and batch; do not pass them as well.")
-            return x if isinstance(x, Graph) else replace(edge_index, x=x)
-        if edge_index is None:
+            graph = x if isinstance(x, Graph) else replace(edge_index, x=check_features("x", x))
+        elif edge_index is None:
             raise TypeError("'edge_index' is missing: call the pooling as pool(x, edge_index, …).")
-        graph = Graph.of(x, edge_index, edge_attr, batch, batch_size, self.reads_sizes)
+        else:
+            graph = Graph.of(x, edge_index, edge_attr, batch, batch_size, self.reads_sizes)
         if width:
             check_channels(self, graph.x)
         return graph

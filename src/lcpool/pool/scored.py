@@ -18,12 +18,9 @@ from lcpool.ops.gate import gate
 from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, keep_counts, topk
 from lcpool.pool.base import Pooling
 from lcpool.pool.output import Pooled
-from lcpool.pool.selection import Selection
+from lcpool.pool.selection import SOURCES_OF_NAN, Selection
 
-NAN_SCORES = (
-    "the scores contain NaN: look for NaN or inf in 'x' or in the layer's parameters "
-    "(a diverged training leaves them there)."
-)
+NAN_SCORES = f"the scores contain NaN: {SOURCES_OF_NAN}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -158,7 +155,8 @@ class ScoredPooling(Pooling):
         if attn is None:
             return self.pooled(graph, self.select(graph))
         attn = check_features("attn", attn, like=graph.x)
-        check_channels(self, attn)
+        for layer in (self, self.score, getattr(self.score, "conv", None)):
+            check_channels(layer, attn, "attn")
         return self.pooled(graph, self.select(graph, attn))
 
     def _size_repr(self) -> str:
