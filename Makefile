@@ -3,7 +3,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper audit paper-test tables test lint types unit wheel format clean
+.PHONY: help demo paper audit readme paper-test tables test lint types unit wheel format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -21,6 +21,9 @@ audit: $(READY)  ## write docs/paper-audit.md anew from paper/results
 # Not part of `make test`: another version of pandas or scipy may write other bytes.
 paper-test: $(READY)  ## the paper's figures, claims and documents, to the byte
 	OMP_NUM_THREADS=1 $(BIN)/pytest paper -n auto --dist worksteal
+
+readme: $(READY)  ## write the figures of README.md again from paper/results
+	$(BIN)/python -m paper readme paper/results README.md
 
 tables: $(READY)  ## write the docs' tables of settings and columns anew
 	$(BIN)/python docs/tables.py

@@ -108,7 +108,8 @@ def trained(graphs: GraphSet, pool: str, seed: int, args: argparse.Namespace) ->
     path = args.models and args.models / name
     if path and path.exists():
         return Model.load(path)
-    options = {"epochs": args.epochs, "split": "fresh", "seed": seed, "device": args.device}
+    options = {"epochs": args.epochs, "split": "fresh", "seed": seed, "device": args.device,
+               "ratio": args.ratio}  # fmt: skip
     found = train(graphs, pool, runs=1, **options).model
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,8 +154,8 @@ def main() -> None:
     """Train, look, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", nargs="+", default=list(paper_datasets()))
-    pools = [pool for pool, make in POOLINGS.items() if make is not None]
-    parser.add_argument("--pools", nargs="+", default=pools, choices=pools)
+    parser.add_argument("--pools", nargs="+", default=list(POOLINGS), help="or module:Class")
+    parser.add_argument("--ratio", type=float, default=0.5)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3, help="networks of each pooling")
     parser.add_argument("--device", default=None)
