@@ -93,9 +93,13 @@ class ScoredPooling(Pooling):
         """⌈ratio · n⌉ for each graph of n nodes; None with ``min_score``."""
         return None if self.ratio is None else keep_counts(self.ratio, counts)
 
+    def plan(self, graph: Graph) -> KeepPlan | None:
+        """How many nodes each graph has and keeps; None with ``min_score``."""
+        return None if self.ratio is None else KeepPlan.of(self.ratio, graph)
+
     def select(self, graph: Graph, attn: Tensor | None = None) -> KeptNodes:
         """î and X', by the scores of X*, or of ``attn`` in its place."""
-        plan = None if self.ratio is None else KeepPlan.of(self.ratio, graph)
+        plan = self.plan(graph)
         X, S = self.gather(graph)
         X, score, kept, ok = self.choose(X, graph, plan, attn)
         perm = kept.perm
