@@ -62,6 +62,9 @@ def test_an_output_has_a_graph_and_shows_its_shapes(name):
     out = make(name)(X, PATH)
     assert out.graph.x is out.x
     assert repr(out).startswith(f"Pooled(x=[{out.x.size(0)}, 8], edge_index=[2, ")
+    S = repr(make(name).select(Graph.of(X, PATH)))
+    assert f"batch=[{out.x.size(0)}]" in S
+    assert "tensor" not in S
     by_hand = Pooled(*out[:4])
     assert by_hand.graph.num_nodes == out.x.size(0)
     assert by_hand.batch_size == 1

@@ -26,7 +26,7 @@ from lcpool.pool.selection import SOURCES_OF_NAN, Selection
 NAN_ASSIGNMENT = f"the assignment contains NaN: {SOURCES_OF_NAN}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Clusters(Selection):
     """The k clusters of every graph: the dense assignment S of ``graph`` and its edge weights."""
 

@@ -23,7 +23,7 @@ from lcpool.pool.selection import SOURCES_OF_NAN, Selection
 NAN_SCORES = f"the scores contain NaN: {SOURCES_OF_NAN}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class KeptNodes(Selection):
     """Kept nodes î and their features X', which come with the scores.
 

@@ -29,7 +29,7 @@ EMPTY = (
 MIXED = "a cluster has nodes of several graphs; graph.batch_vector() is the graph of each node."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """The pooled nodes, sorted by graph, and the assignment S that says what they are made of.
 
@@ -94,6 +94,11 @@ class Selection:
         """S if it was made already, else the function that makes it."""
         found: Assignment | None = self.__dict__.get("assignment")
         return self.S if found is None else found
+
+    def __repr__(self) -> str:
+        tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}
+        shapes = ", ".join(f"{name}={list(v.shape)}" for name, v in tensors.items())
+        return f"{self.__class__.__name__}({shapes})"
 
 
 def _columns(selection: Selection, index: Tensor) -> Assignment:
