@@ -92,7 +92,7 @@ class DenseAssignmentPooling(Pooling):
         S = DenseAssignment(self.logits(graph, weight).softmax(dim=-1), Chunks.of(graph))
         counts = torch.full((graph.batch_size,), self.num_clusters)
         nodes = torch.arange(graph.batch_size * self.num_clusters, device=graph.x.device)
-        sizes = Sizes.of(counts, graph.x.device, nodes.numel())
+        sizes = Sizes(counts, graph.x.device, nodes.numel())
         batch = nodes // self.num_clusters
         return Clusters(partial(itself, S), batch, sizes, graph=graph, weight=weight, S=S)
 
@@ -129,4 +129,4 @@ def complete_edges(batch_size: int, k: int, device: torch.device) -> Edges:
     nodes = torch.arange(batch_size * k, device=device)
     source = nodes.view(-1, 1).expand(-1, k).reshape(-1)
     target = nodes.view(batch_size, 1, k).expand(-1, k, -1).reshape(-1)
-    return Edges(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k)
+    return Edges.trusted(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k)

@@ -65,7 +65,7 @@ class Selection:
         if is_traced():
             return cls(make, batch)
         found = checks.fetch(batch.bincount(minlength=graph.batch_size))
-        return cls(make, batch, Sizes.of(found, batch.device))
+        return cls(make, batch, Sizes(found, batch.device))
 
     @property
     def num_pooled(self) -> int:

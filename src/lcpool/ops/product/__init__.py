@@ -130,7 +130,8 @@ class Inputs(NamedTuple):
 
     @property
     def S(self) -> Assignment:  # noqa: N802 - the paper's name
-        return Assignment(self.node, self.num_nodes, self.cluster, self.num_clusters, self.value)
+        size = (self.num_nodes, self.cluster, self.num_clusters)
+        return Assignment.trusted(self.node, *size, self.value)
 
     @property
     def slices(self) -> GraphSlices | None:
