@@ -86,7 +86,7 @@ def batches(n):
     others = [
         right, right.int(), right.flip(0), 3 * right, right - 1, right.double(), right.bool(),
         right.view(-1, 1), right.tolist(), torch.zeros(n + 1).long(), torch.tensor(0),
-        torch.full((n,), 10**4),
+        torch.full((n,), 10**4), torch.full((n,), 10**9), torch.full((n,), 2**62),
     ]  # fmt: skip
     return st.one_of(st.none(), st.sampled_from(others))
 
@@ -98,7 +98,7 @@ def calls(draw):
     if n:
         e = draw(st.sampled_from([0, 1, 6]))
     given = [draw(part) for part in (features(n), edges(n, e), attributes(e), batches(n))]
-    sizes = st.sampled_from([1, 3, 10**4, 0, -1, 2.0, "3", True])
+    sizes = st.sampled_from([1, 3, 10**4, 10**9, 2**63, 2**70, 0, -1, 2.0, "3", True])
     named = {"batch_size": draw(st.one_of(st.none(), sizes))}
     if name not in WITHOUT_ATTN and draw(st.booleans()):
         named["attn"] = draw(features(n))

@@ -1,32 +1,45 @@
-"""S: which input nodes make up each pooled node, sparse or dense, with the same interface."""
+"""S: which input nodes make up each pooled node."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from lcpool.graph.checks import Checks, check_count, check_index, check_range
+from lcpool.graph.checks import (
+    Checks,
+    check_count,
+    check_device,
+    check_index,
+    check_range,
+    check_weights,
+)
 from lcpool.graph.edges import Entries
 from lcpool.graph.lazy import lazy
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import is_traced, operator
+from lcpool.ops.operator import as_operator, is_traced, new_size
 from lcpool.ops.weighted_sum import weighted_sum
+
+BELOW_MINUS_ONE = "'labels' must be numbers of clusters, or −1 for a node without one; one is less."
 
 
 class Assignment:
-    r"""The assignment matrix S in coordinates: :math:`s_{ij}` is what node i gives to cluster j.
+    r"""The assignment matrix S: :math:`s_{ij}` is the weight of node i in cluster j.
 
-    The fields have the names and the order of PyG's ``SelectOutput``. Entries that are given twice
-    are added.
+    .. math::
+        X' = S^\top X, \qquad A' = S^\top A S
+
+    S is sparse, in coordinates. The fields have the names and the order of PyG's ``SelectOutput``.
+    Duplicate entries are added.
 
     Args:
         node_index: row i of each entry, ``[num_entries]``.
         num_nodes: rows of S.
         cluster_index: column j of each entry, ``[num_entries]``.
         num_clusters: columns of S.
-        weight: the entries, ``[num_entries]``; ones where it is None.
+        weight: the entries, ``[num_entries]``; ones by default.
+
+    Indices out of range, negative ones included, raise a ``ValueError``; on a GPU when S is first
+    used.
 
     Example:
         >>> S = Assignment.of_labels(torch.tensor([0, 0, 1, -1]))
@@ -47,69 +60,95 @@ class Assignment:
         if not is_traced():
             check_count("num_nodes", num_nodes)
             check_count("num_clusters", num_clusters)
-        if node_index.dim() != 1 or node_index.shape != cluster_index.shape:
+        node = check_index("node_index", node_index)
+        cluster = check_index("cluster_index", cluster_index, node)
+        if node.dim() != 1 or node.shape != cluster.shape:
             raise ValueError(
-                f"an assignment needs a node and a cluster for each entry, not shapes "
-                f"{list(node_index.shape)} and {list(cluster_index.shape)}."
+                f"'node_index' and 'cluster_index' must have one shape, [num_entries], not "
+                f"{list(node.shape)} and {list(cluster.shape)}."
             )
-        if weight is not None and weight.shape != node_index.shape:
+        if weight is not None:
+            check_weights("weight", weight)
+            check_device("weight", weight, node)
+        if weight is not None and weight.shape != node.shape:
             raise ValueError(
-                f"an assignment of {node_index.numel()} entries needs as many weights, not shape "
+                f"'weight' must have shape {list(node.shape)}, one per entry, not "
                 f"{list(weight.shape)}."
             )
-        self.node_index, self.num_nodes = node_index, num_nodes
-        self.cluster_index, self.num_clusters = cluster_index, num_clusters
-        self.weight = weight
+        self.checks, self.weight = Checks(), weight
+        self.num_nodes, self.num_clusters = num_nodes, num_clusters
+        self.node_index = check_range("node_index", node, num_nodes, "node", self.checks)
+        self.cluster_index = check_range(
+            "cluster_index", cluster, num_clusters, "cluster", self.checks
+        )
+
+    @classmethod
+    def trusted(
+        cls,
+        node_index: Tensor,
+        num_nodes: int,
+        cluster_index: Tensor,
+        num_clusters: int,
+        weight: Tensor | None = None,
+    ) -> Assignment:
+        """S whose indices are known to be in range: kernels read memory by them."""
+        S = Assignment.__new__(Assignment)
+        S.checks, S.weight = Checks(), weight
+        S.node_index, S.num_nodes = node_index, num_nodes
+        S.cluster_index, S.num_clusters = cluster_index, num_clusters
+        return S
 
     @classmethod
     def of_labels(cls, labels: Tensor, num_clusters: int | None = None) -> Assignment:
-        """Clusters that share no node: node i belongs to cluster ``labels[i]``, to none if −1.
+        """Clusters that share no node: node i belongs to cluster ``labels[i]``, or to none if −1.
 
-        Clusters are numbered without gaps (``torch.unique(labels, return_inverse=True)[1]`` closes
-        them). There is an entry for each node that belongs to one, in the order of the nodes.
-        Without ``num_clusters`` there are as many as the largest label says, for which a GPU
+        Clusters must be numbered without gaps (``torch.unique(labels, return_inverse=True)[1]``
+        closes them). Without ``num_clusters`` there are 1 + the largest label, for which a GPU
         synchronises.
         """
         labels = check_index("labels", labels)
+        if labels.dim() != 1:
+            raise ValueError(f"'labels' must have one dimension, not shape {list(labels.shape)}.")
+        checks = Checks()
+        if labels.numel():
+            labels = checks.require(labels, labels.min() >= -1, lambda: BELOW_MINUS_ONE)
         if num_clusters is None:
             num_clusters = label_count(labels)
-        nodes = nonzero(labels >= 0)
+        nodes = nonzero(labels >= 0, checks)
         return cls(nodes, labels.numel(), labels.index_select(0, nodes), num_clusters)
 
     @classmethod
     def of_nodes(cls, perm: Tensor, num_nodes: int) -> Assignment:
-        """I(:, î): every node of ``perm`` is a cluster of its own (proposition 3)."""
+        """I(:, î): each node of ``perm`` is a cluster (proposition 3)."""
         clusters = torch.arange(perm.numel(), device=perm.device)
         return cls(perm, num_nodes, clusters, perm.numel())
 
     @classmethod
     def of_entries(cls, entries: Entries, weight: Tensor | None) -> Assignment:
-        """Nodes are sources, clusters are targets."""
-        S = cls(entries.source, entries.num_sources, entries.target, entries.num_targets, weight)
+        """From entries whose sources are nodes and whose targets are clusters."""
+        S = cls.trusted(
+            entries.source, entries.num_sources, entries.target, entries.num_targets, weight
+        )
         S.entries = entries
         return S
 
     def with_weight(self, weight: Tensor | None) -> Assignment:
         """The same entries with other weights."""
-        return Assignment(
-            self.node_index, self.num_nodes, self.cluster_index, self.num_clusters, weight
-        )
+        size = (self.num_nodes, self.cluster_index, self.num_clusters)
+        S = Assignment.trusted(self.node_index, *size, weight)
+        S.checks = self.checks
+        return S
 
     @lazy
     def entries(self) -> Entries:
-        """The entries by node and by cluster, once it is known that there are such."""
-        checks = Checks()
-        S = self.checked(checks)
-        checks.settle()
-        return Entries(S.node_index.long(), S.cluster_index.long(), S.num_nodes, S.num_clusters)
+        """The entries by node and by cluster."""
+        self.checks.settle()
+        return Entries(self.node_index, self.cluster_index, self.num_nodes, self.num_clusters)
 
     def checked(self, checks: Checks) -> Assignment:
-        """S, once it is known that its entries are of nodes and clusters."""
-        node = check_range("assignment.node_index", self.node_index, self.num_nodes, "node", checks)
-        cluster = check_range(
-            "assignment.cluster_index", self.cluster_index, self.num_clusters, "cluster", checks
-        )
-        return Assignment(node, self.num_nodes, cluster, self.num_clusters, self.weight)
+        """S, whose pending checks are read with those of ``checks``."""
+        checks.adopt(self.checks)
+        return self
 
     def reduce(self, x: Tensor) -> Tensor:
         """SᵀX: the features of the clusters, ``[num_clusters, channels]``."""
@@ -117,7 +156,7 @@ class Assignment:
         return self._sum(x, self.entries)
 
     def lift(self, x: Tensor) -> Tensor:
-        """S X': the features of the clusters brought back to the nodes they came from."""
+        """S X': the features of the clusters brought back to their nodes."""
         check_rows(x, self.num_clusters)
         return self._sum(x, self.entries.reversed)
 
@@ -127,43 +166,49 @@ class Assignment:
         return out.view(out.size(0), *x.shape[1:])
 
     def columns(self, perm: Tensor, checks: Checks | None = None) -> Assignment:
-        """S' = S(:, î): the clusters in ``perm`` alone, in its order."""
+        """S' = S(:, î): only the clusters in ``perm``, in its order."""
         found = None
         if not is_traced():
             found = kernels(perm).select_columns(
                 self.node_index, self.cluster_index, perm, self.num_clusters
             )
         if found is None:
+            if perm.device.type == "cpu":
+                perm = check_range("perm", perm, self.num_clusters, "cluster", Checks())
             new_id = positions(perm, self.num_clusters).index_select(0, self.cluster_index)
             kept = nonzero(new_id >= 0, checks)
             node, cluster = self.node_index.index_select(0, kept), new_id.index_select(0, kept)
         else:
             kept, node, cluster = found
         weight = None if self.weight is None else self.weight.index_select(0, kept)
-        return Assignment(node, self.num_nodes, cluster, perm.numel(), weight)
+        S = Assignment.trusted(node, self.num_nodes, cluster, perm.numel(), weight)
+        S.checks = self.checks
+        return S
 
     def row_means(self, dtype: torch.dtype) -> Assignment:
-        """Entries that count once each and rows that sum to one: :meth:`lift` takes plain means."""
+        """S with equal weights in each row, which sum to one: :meth:`lift` takes means."""
+        self.checks.settle()
         columns = max(self.num_clusters, 1)
         keys = torch.unique(self.node_index * columns + self.cluster_index)
         node, cluster = keys // columns, keys % columns
         lengths = torch.bincount(node, minlength=self.num_nodes)
         weight = (1 / lengths[node].double()).to(dtype)
-        return Assignment(node, self.num_nodes, cluster, self.num_clusters, weight)
+        return Assignment.trusted(node, self.num_nodes, cluster, self.num_clusters, weight)
 
     def labels(self, perm: Tensor | None = None) -> Tensor:
-        r"""The cluster that each node belongs to most, ``[num_nodes]``: :math:`\arg\max_j s_{ij}`.
+        r"""The cluster of largest weight of each node, ``[num_nodes]``: :math:`\arg\max_j s_{ij}`.
 
-        −1 for a node that belongs to none. Ties go to the node's own cluster, where ``perm`` says
-        which node each cluster stands on, then to the lower number.
+        −1 for a node without one. Ties go to the cluster that has the node as its centre, if
+        ``perm`` tells the centre of each cluster, then to the lower number.
         """
-        node, cluster = self.node_index.long(), self.cluster_index.long()
+        self.checks.settle()
+        node, cluster = self.node_index, self.cluster_index
         weight = torch.ones_like(node) if self.weight is None else self.weight.detach()
         keys, entry = torch.unique(node * max(self.num_clusters, 1) + cluster, return_inverse=True)
         weight = weight.new_zeros(keys.numel()).index_add(0, entry, weight)
         node, cluster = keys // max(self.num_clusters, 1), keys % max(self.num_clusters, 1)
         own = torch.zeros_like(node) if perm is None else (perm[cluster] == node).long()
-        # Sorts that keep the order of equals, the least important first; zeros count as absent.
+        # Stable sorts, the least important key first; entries of weight 0 do not count.
         order = cluster.argsort(stable=True)
         for key, descending in ((own, True), (weight, True), (node, False)):
             order = order[key[order].argsort(stable=True, descending=descending)]
@@ -175,7 +220,7 @@ class Assignment:
         return labels.index_put((node[first],), cluster[first])
 
     def strays(self, edge_index: Tensor) -> Tensor:
-        """Which entries of a square S lie where I + A is zero, ``[num_entries]``."""
+        """Which entries of a square S are at zeros of I + A, ``[num_entries]``."""
         edges = edge_index[0] * self.num_clusters + edge_index[1]
         loop = self.node_index == self.cluster_index
         entries = self.node_index * self.num_clusters + self.cluster_index
@@ -188,6 +233,7 @@ class Assignment:
 
     def to_dense(self) -> Tensor:
         """S as a dense matrix, for small graphs and tests."""
+        self.checks.settle()
         weight = self.weight
         if weight is None:
             weight = torch.ones_like(self.node_index, dtype=torch.get_default_dtype())
@@ -204,51 +250,40 @@ class Assignment:
 def clusters(
     edge_index: Tensor, perm: Tensor, num_nodes: int, checks: Checks | None = None
 ) -> Assignment:
-    """(I + A)(:, î): each kept node with all that have an edge into it (prerequisite 4)."""
+    """(I + A)(:, î): each kept node and all nodes with an edge into it (prerequisite 4)."""
     target = positions(perm, num_nodes).index_select(0, edge_index[1])
     into_kept = nonzero(target >= 0, checks)
     itself = torch.arange(perm.numel(), device=perm.device)
     node = torch.cat([perm, edge_index[0].index_select(0, into_kept)])
     cluster = torch.cat([itself, target.index_select(0, into_kept)])
-    return Assignment(node, num_nodes, cluster, perm.numel())
+    return Assignment.trusted(node, num_nodes, cluster, perm.numel())
 
 
 def check_rows(x: Tensor, rows: int) -> None:
-    """Raise unless ``x`` holds floating-point features of so many rows."""
+    """Raise unless ``x`` holds floating-point features and has ``rows`` rows."""
     if not x.is_floating_point() or x.dim() == 0 or x.size(0) != rows:
         raise ValueError(
-            f"expected floating-point features of {rows} rows, not {x.dtype} of shape "
+            f"'x' must hold floating-point features of {rows} rows, not {x.dtype} of shape "
             f"{list(x.shape)}."
         )
 
 
 def positions(perm: Tensor, size: int) -> Tensor:
-    """Where each index stands in ``perm``, −1 where it does not."""
+    """The position of each index in ``perm``, −1 if it is not there."""
     where = perm.new_full((size,), -1)
     where[perm] = torch.arange(perm.numel(), device=perm.device)
     return where
 
 
 def nonzero(mask: Tensor, checks: Checks | None = None) -> Tensor:
-    """The indices where ``mask`` holds; pending ``checks`` are read with their number."""
+    """The indices where ``mask`` is true; pending ``checks`` are read with their number."""
     if checks is None or mask.device.type == "cpu" or is_traced():
         return mask.nonzero().view(-1)
     (size,) = checks.read(mask.sum())
     return torch.nonzero_static(mask, size=size).view(-1)
 
 
-class LabelCount:
-    """The number of clusters that labels name: one more than the largest."""
-
-    @staticmethod
-    def forward(labels: Tensor) -> int:
-        """Read the largest."""
-        return int(labels.max()) + 1 if labels.numel() else 0
-
-    @staticmethod
-    def fake(labels: Tensor) -> Any:
-        """Not known before."""
-        return torch.library.get_ctx().new_dynamic_size()
-
-
-label_count = operator("label_count(Tensor labels) -> SymInt", LabelCount)
+@as_operator("label_count(Tensor labels) -> SymInt", lambda labels: new_size())
+def label_count(labels: Tensor) -> int:
+    """The number of clusters: 1 + the largest label."""
+    return int(labels.max()) + 1 if labels.numel() else 0

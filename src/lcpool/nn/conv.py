@@ -150,7 +150,7 @@ def is_unwatched(conv: pyg.MessagePassing) -> bool:
 def checked(edge_index: Tensor, x: Tensor) -> Edges:
     """The edges, after a check that they connect rows of ``x``."""
     checks = Checks()
-    edges = Edges(check_edge_index(edge_index, x.size(0), checks, like=x), x.size(0))
+    edges = Edges.trusted(check_edge_index(edge_index, x.size(0), checks, like=x), x.size(0))
     checks.settle()
     return edges
 

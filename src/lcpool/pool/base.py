@@ -95,7 +95,7 @@ class Pooling(nn.Module):
             graph.checks,
         )  # fmt: skip
         unweighted = weight is None and S.assignment.weight is None
-        edges = Edges(index, S.num_pooled, graph.edges.symmetric, in_order=True)
+        edges = Edges.trusted(index, S.num_pooled, graph.edges.symmetric, in_order=True)
         return edges, None if unweighted else total
 
     def lift(self, x: Tensor, S: Assignment) -> Tensor:
@@ -227,7 +227,9 @@ class Pooling(nn.Module):
             return edges, attr
         checks = Checks()
         try:
-            edges = Edges(check_edge_index(edges, S.num_pooled, checks, S.batch), S.num_pooled)
+            edges = Edges.trusted(
+                check_edge_index(edges, S.num_pooled, checks, S.batch), S.num_pooled
+            )
             check_edge_attr(attr, edges.index)
             checks.settle()
         except (TypeError, ValueError) as error:
@@ -242,7 +244,7 @@ class Pooling(nn.Module):
             return None
         found = S.batch.bincount(minlength=graph.batch_size).cpu()
         self._check_counts(graph, found)
-        return Sizes.of(found, graph.x.device)
+        return Sizes(found, graph.x.device)
 
     def _loss(self, graph: Graph, S: Selection) -> dict[str, Any]:
         """The auxiliary losses: by name, their weighted sum, and that sum for each graph."""

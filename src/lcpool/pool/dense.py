@@ -93,7 +93,7 @@ class DenseAssignmentPooling(Pooling):
         S = DenseAssignment(logits.softmax(dim=-1), Chunks.of(graph))
         counts = torch.full((graph.batch_size,), self.num_clusters)
         nodes = torch.arange(graph.batch_size * self.num_clusters, device=graph.x.device)
-        sizes = Sizes.of(counts, graph.x.device, nodes.numel())
+        sizes = Sizes(counts, graph.x.device, nodes.numel())
         batch = nodes // self.num_clusters
         # A GPU synchronises for a check in a traced call: there NaN stays visible in the output.
         if not isinstance(graph.checks, Trust) and not (is_traced() and batch.is_cuda):
@@ -133,4 +133,4 @@ def complete_edges(batch_size: int, k: int, device: torch.device) -> Edges:
     nodes = torch.arange(batch_size * k, device=device)
     source = nodes.view(-1, 1).expand(-1, k).reshape(-1)
     target = nodes.view(batch_size, 1, k).expand(-1, k, -1).reshape(-1)
-    return Edges(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k)
+    return Edges.trusted(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k)

@@ -117,12 +117,12 @@ class LocalAssignmentPooling(ScoredPooling):
             index, attr = filter_edges(
                 graph.edge_index, graph.edge_attr, S.perm, graph.num_nodes, graph.checks
             )
-            return Edges(index, S.num_pooled, graph.edges.symmetric), attr
+            return Edges.trusted(index, S.num_pooled, graph.edges.symmetric), attr
         index, weight = connect_assignment(
             graph.edge_index, S.assignment, edge_weight(graph.edge_attr, graph.x.dtype),
             graph.batch, S.plan, self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
-        return Edges(index, S.num_pooled, graph.edges.symmetric, in_order=True), weight
+        return Edges.trusted(index, S.num_pooled, graph.edges.symmetric, in_order=True), weight
 
     def __repr__(self) -> str:
         name = self.__class__.__name__
@@ -197,7 +197,7 @@ class LocalClusterPooling(ScoredPooling):
             graph.edges, S.kept, graph.batch, S.plan,
             self.self_loops, self.max_edges, graph.checks, self.hops,
         )  # fmt: skip
-        edges = Edges(index, S.num_pooled, graph.edges.symmetric, in_order=True)
+        edges = Edges.trusted(index, S.num_pooled, graph.edges.symmetric, in_order=True)
         return edges, self._edge_attr(graph, S.perm, index)
 
     def _edge_attr(self, graph: Graph, perm: Tensor, edges: Tensor) -> Tensor | None:

@@ -71,7 +71,7 @@ class Selection:
         if is_traced():
             return cls(by_graph, batch)
         found = checks.fetch(batch.bincount(minlength=graph.batch_size))
-        return cls(by_graph, batch, Sizes.of(found, batch.device))
+        return cls(by_graph, batch, Sizes(found, batch.device))
 
     @property
     def num_pooled(self) -> int:
