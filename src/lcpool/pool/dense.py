@@ -21,9 +21,7 @@ from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.dense import neighbour_sum
 from lcpool.ops.operator import is_traced
 from lcpool.pool.base import Pooling
-from lcpool.pool.selection import SOURCES_OF_NAN, Selection
-
-NAN_ASSIGNMENT = f"the assignment contains NaN: {SOURCES_OF_NAN}"
+from lcpool.pool.selection import NAN, Selection
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -95,10 +93,11 @@ class DenseAssignmentPooling(Pooling):
         nodes = torch.arange(graph.batch_size * self.num_clusters, device=graph.x.device)
         sizes = Sizes(counts, graph.x.device, nodes.numel())
         batch = nodes // self.num_clusters
-        # A GPU synchronises for a check in a traced call: there NaN stays visible in the output.
+        # A GPU reads the verdict with the next size of this batch. In a traced call it would
+        # synchronise for it: there NaN is only visible in the output.
         if not isinstance(graph.checks, Trust) and not (is_traced() and batch.is_cuda):
             ok = (S.value == S.value).all()
-            batch = graph.checks.require(batch, ok, lambda: NAN_ASSIGNMENT)
+            batch = graph.checks.require(batch, ok, lambda: NAN.format("assignments"))
         return Clusters(S, batch, sizes, graph=graph, weight=weight)
 
     def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor]:

@@ -18,9 +18,7 @@ from lcpool.ops.gate import gate
 from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, keep_counts, topk
 from lcpool.pool.base import Pooling
 from lcpool.pool.output import Pooled
-from lcpool.pool.selection import SOURCES_OF_NAN, Selection
-
-NAN_SCORES = f"the scores contain NaN: {SOURCES_OF_NAN}"
+from lcpool.pool.selection import NAN, Selection
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -104,7 +102,7 @@ class ScoredPooling(Pooling):
         X, score, kept, ok = self.choose(X, graph, plan, attn)
         perm = kept.perm
         if ok is not None:
-            perm = graph.checks.require(perm, ok, lambda: NAN_SCORES)
+            perm = graph.checks.require(perm, ok, lambda: NAN.format("scores"))
         return KeptNodes(
             self.assigned(graph, perm, S),
             perm.new_zeros(perm.numel()) if kept.batch is None else kept.batch,

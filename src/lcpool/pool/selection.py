@@ -18,9 +18,9 @@ from lcpool.graph.lazy import lazy
 from lcpool.graph.sizes import Sizes
 from lcpool.ops.operator import is_traced
 
-SOURCES_OF_NAN = (
-    "look for NaN or inf in 'x' or in the layer's parameters (a diverged training leaves them "
-    "there)."
+NAN = (
+    "the {} contain NaN: look for NaN or inf in 'x' or in the layer's parameters (a diverged "
+    "training leaves them there)."
 )
 EMPTY = (
     "some clusters have no node; number clusters without gaps: "
