@@ -106,7 +106,7 @@ class Case:
         if self.counts is None:
             return None, None
         nodes = torch.tensor(self.counts)
-        sizes, kept = (Sizes.of(n, self.perm.device) for n in (nodes, (nodes + 1) // 2))
+        sizes, kept = (Sizes(n, self.perm.device) for n in (nodes, (nodes + 1) // 2))
         return sizes.batch, KeepPlan(sizes, kept)
 
 

@@ -46,7 +46,7 @@ class Case:
         self.batch = self.plan.sizes.batch
 
     def plan_on(self, device):
-        return KeepPlan(*(Sizes.of(c, torch.device(device)) for c in self.counts))
+        return KeepPlan(*(Sizes(c, torch.device(device)) for c in self.counts))
 
     def to(self, device):
         """The same on another device."""

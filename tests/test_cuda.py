@@ -236,7 +236,7 @@ def test_assignment_connect_checks_on_the_device():
         assignment_connect(case.edge_index + 30, case.S)
     S = case.S
     stray = Assignment(S.node_index, S.num_nodes, S.cluster_index + 30, S.num_clusters)
-    with pytest.raises(ValueError, match=r"'assignment\.cluster_index' spans"):
+    with pytest.raises(ValueError, match="cluster_index"):
         assignment_connect(case.edge_index, stray)
     with pytest.raises(ValueError, match="max_edges=3"):
         assignment_connect(case.edge_index, S, max_edges=3)

@@ -56,6 +56,7 @@ def test_the_local_extremum_is_not_lost_in_16_bits():
         (*PAIRS[0], {"improved": True}),
         (*PAIRS[0], {"normalize": False}),
         (*PAIRS[0], {"flow": "target_to_source"}),
+        (*PAIRS[0], {"aggr": "mean"}),
         (*PAIRS[1], {"aggr": "max"}),
         (*PAIRS[2], {"aggr": "mean"}),
     ],

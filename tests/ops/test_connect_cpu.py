@@ -130,5 +130,5 @@ def test_rows_can_be_found_apart():
 
 def test_more_edges_than_32_bits_count_are_refused():
     many = np.broadcast_to(np.int64(0), 2**32)  # one number, read again and again
-    with pytest.raises(ValueError, match="2³² edges or more"):
+    with pytest.raises(ValueError, match="2³²"):
         rows.prepare(many, many, np.zeros(1, np.int64), 1)

@@ -187,7 +187,7 @@ def test_ones_need_not_be_said():
 def test_a_graph_with_too_many_edges_is_refused_with_the_count():
     case = Case()
     count = case.product()[0].size(1)
-    with pytest.raises(ValueError, match=f"would have {count:,} edges, more than max_edges=9"):
+    with pytest.raises(ValueError, match=f"{count:,}"):
         case.connect(max_edges=9)
     assert case.connect(max_edges=count)[0].size(1) == count
 

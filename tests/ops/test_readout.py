@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("backend")
 
 
 def graph_of(x, counts):
-    sizes = Sizes.of(torch.tensor(counts), x.device)
+    sizes = Sizes(torch.tensor(counts), x.device)
     edges = Edges(torch.empty(2, 0, dtype=torch.long), len(x))
     return Graph(x, edges, None, sizes.batch, len(counts), sizes)
 

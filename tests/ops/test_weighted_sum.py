@@ -93,9 +93,8 @@ def test_entries_by_target():
 
 @pytest.mark.parametrize(("node", "cluster", "name"), [(3, 0, "node"), (0, -1, "cluster")])
 def test_an_assignment_of_what_is_not_there_is_refused(node, cluster, name):
-    S = Assignment(torch.tensor([0, node]), 3, torch.tensor([1, cluster]), 2)
-    with pytest.raises(ValueError, match=rf"'assignment\.{name}_index' spans"):
-        S.reduce(torch.randn(3, 2))
+    with pytest.raises(ValueError, match=f"{name}_index"):
+        Assignment(torch.tensor([0, node]), 3, torch.tensor([1, cluster]), 2)
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (0,), (2, 3)])

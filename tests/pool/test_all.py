@@ -307,14 +307,6 @@ def test_bad_input_is_named(name, case):
         make(name)(*arguments)
 
 
-@every_selection
-def test_nan_scores_are_refused(name):
-    """Dense assignment ranks nothing: there NaN features stay visible in the output."""
-    x = torch.full((4, 8), torch.nan, dtype=torch.float64)
-    with pytest.raises(ValueError, match="NaN"):
-        make(name)(x, PATH)
-
-
 def test_scores_without_bound_are_refused():
     """A softmax of infinity is NaN, although the ranks are not."""
     pool = LocalClusterPooling(ConvScore(lambda x, _: x[:, 0], "softmax"))

@@ -51,6 +51,9 @@ def test_compiles_once_for_graphs_of_all_sizes(name, given):
         arguments, options = graphs(seed, sizes, given)
         ours, eager = (results(p, arguments, options) for p in (fast, pool))
         torch.testing.assert_close(ours, eager, rtol=1e-12, atol=1e-12)
+    (x, edges), options = graphs(0, (7, 5, 9), given)
+    with pytest.raises(ValueError, match="NaN"):
+        fast((x * torch.nan).detach().requires_grad_(), edges, **options)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # which torch looks at itself

@@ -84,9 +84,9 @@ def test_an_assignment_of_another_shape_is_refused():
 
     with pytest.raises(TypeError, match="3 nodes"):
         LocalAssignmentPooling(half, GraphConv(2, 1))(torch.randn(3, 2), torch.tensor([[0], [1]]))
-    with pytest.raises(ValueError, match="assignment"):
+    with pytest.raises(ValueError, match="cluster_index"):
         Assignment(torch.tensor([0]), 3, torch.tensor([0, 1]), 3)
-    with pytest.raises(ValueError, match="weights"):
+    with pytest.raises(ValueError, match="weight"):
         Assignment(torch.tensor([0]), 3, torch.tensor([0]), 3, torch.ones(2))
 
 

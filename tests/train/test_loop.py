@@ -373,7 +373,7 @@ def test_the_loss_of_a_run_is_the_mean_over_its_own_graphs():
 
 def test_empty_graphs_do_not_thin_out_auxiliary_losses():
     batch = GRAPHS.batch(torch.arange(4))
-    sizes = Sizes.of(torch.tensor([0, 3, 0, 0]), torch.device("cpu"))
+    sizes = Sizes(torch.tensor([0, 3, 0, 0]), torch.device("cpu"))
     edges = Edges(torch.empty(2, 0, dtype=torch.long), 3)
     graph = replace(batch.graph, x=batch.x[:3], edges=edges, batch=sizes.batch, sizes=sizes)
     batch = batch._replace(graph=graph, target=torch.zeros(4).long())

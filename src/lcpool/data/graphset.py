@@ -230,7 +230,7 @@ class GraphSet:
         lengths = [part.numel() for part in parts]
         sent = torch.split(send(torch.cat(parts), self.x.device), lengths)
         picked, node_ptr, node_shift, edge_ptr, edge_shift = sent
-        sizes = Sizes(nodes.counts, node_ptr, int(nodes.counts.sum()))
+        sizes = Sizes.trusted(nodes.counts, node_ptr, int(nodes.counts.sum()))
         num_edges = int(edges.counts.sum())
         owner = owners(edge_ptr, num_edges)
         rows = edge_shift[owner] + torch.arange(num_edges, device=owner.device)
@@ -238,7 +238,7 @@ class GraphSet:
         x = self.x[node_shift[sizes.batch] + torch.arange(sizes.total, device=owner.device)]
         graph = Graph(
             x,
-            Edges(edge_index, sizes.total, self.undirected, self.in_order),
+            Edges.trusted(edge_index, sizes.total, self.undirected, self.in_order),
             None,
             sizes.batch,
             index.numel(),

@@ -5,12 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lcpool.graph.checks import Checks, check_count, check_index, check_range
+from lcpool.graph.checks import (
+    Checks,
+    check_count,
+    check_device,
+    check_index,
+    check_range,
+    check_weights,
+)
 from lcpool.graph.edges import Entries
 from lcpool.graph.lazy import lazy
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import as_operator, is_traced, new_size
 from lcpool.ops.weighted_sum import weighted_sum
+
+BELOW_MINUS_ONE = "'labels' must be numbers of clusters, or −1 for a node without one; one is less."
 
 
 class Assignment:
@@ -28,6 +37,9 @@ class Assignment:
         cluster_index: column j of each entry, ``[num_entries]``.
         num_clusters: columns of S.
         weight: the entries, ``[num_entries]``; ones by default.
+
+    Indices out of range, negative ones included, raise a ``ValueError``; on a GPU when S is first
+    used.
 
     Example:
         >>> S = Assignment.of_labels(torch.tensor([0, 0, 1, -1]))
@@ -48,19 +60,43 @@ class Assignment:
         if not is_traced():
             check_count("num_nodes", num_nodes)
             check_count("num_clusters", num_clusters)
-        if node_index.dim() != 1 or node_index.shape != cluster_index.shape:
+        node = check_index("node_index", node_index)
+        cluster = check_index("cluster_index", cluster_index, node)
+        if node.dim() != 1 or node.shape != cluster.shape:
             raise ValueError(
                 f"'node_index' and 'cluster_index' must have one shape, [num_entries], not "
-                f"{list(node_index.shape)} and {list(cluster_index.shape)}."
+                f"{list(node.shape)} and {list(cluster.shape)}."
             )
-        if weight is not None and weight.shape != node_index.shape:
+        if weight is not None:
+            check_weights("weight", weight)
+            check_device("weight", weight, node)
+        if weight is not None and weight.shape != node.shape:
             raise ValueError(
-                f"'weight' must have shape {list(node_index.shape)}, one per entry, not "
+                f"'weight' must have shape {list(node.shape)}, one per entry, not "
                 f"{list(weight.shape)}."
             )
-        self.node_index, self.num_nodes = node_index, num_nodes
-        self.cluster_index, self.num_clusters = cluster_index, num_clusters
-        self.weight = weight
+        self.checks, self.weight = Checks(), weight
+        self.num_nodes, self.num_clusters = num_nodes, num_clusters
+        self.node_index = check_range("node_index", node, num_nodes, "node", self.checks)
+        self.cluster_index = check_range(
+            "cluster_index", cluster, num_clusters, "cluster", self.checks
+        )
+
+    @classmethod
+    def trusted(
+        cls,
+        node_index: Tensor,
+        num_nodes: int,
+        cluster_index: Tensor,
+        num_clusters: int,
+        weight: Tensor | None = None,
+    ) -> Assignment:
+        """S whose indices are known to be in range: kernels read memory by them."""
+        S = Assignment.__new__(Assignment)
+        S.checks, S.weight = Checks(), weight
+        S.node_index, S.num_nodes = node_index, num_nodes
+        S.cluster_index, S.num_clusters = cluster_index, num_clusters
+        return S
 
     @classmethod
     def of_labels(cls, labels: Tensor, num_clusters: int | None = None) -> Assignment:
@@ -71,9 +107,14 @@ class Assignment:
         synchronises.
         """
         labels = check_index("labels", labels)
+        if labels.dim() != 1:
+            raise ValueError(f"'labels' must have one dimension, not shape {list(labels.shape)}.")
+        checks = Checks()
+        if labels.numel():
+            labels = checks.require(labels, labels.min() >= -1, lambda: BELOW_MINUS_ONE)
         if num_clusters is None:
             num_clusters = label_count(labels)
-        nodes = nonzero(labels >= 0)
+        nodes = nonzero(labels >= 0, checks)
         return cls(nodes, labels.numel(), labels.index_select(0, nodes), num_clusters)
 
     @classmethod
@@ -85,31 +126,29 @@ class Assignment:
     @classmethod
     def of_entries(cls, entries: Entries, weight: Tensor | None) -> Assignment:
         """From entries whose sources are nodes and whose targets are clusters."""
-        S = cls(entries.source, entries.num_sources, entries.target, entries.num_targets, weight)
+        S = cls.trusted(
+            entries.source, entries.num_sources, entries.target, entries.num_targets, weight
+        )
         S.entries = entries
         return S
 
     def with_weight(self, weight: Tensor | None) -> Assignment:
         """The same entries with other weights."""
-        return Assignment(
-            self.node_index, self.num_nodes, self.cluster_index, self.num_clusters, weight
-        )
+        size = (self.num_nodes, self.cluster_index, self.num_clusters)
+        S = Assignment.trusted(self.node_index, *size, weight)
+        S.checks = self.checks
+        return S
 
     @lazy
     def entries(self) -> Entries:
-        """The entries by node and by cluster, checked."""
-        checks = Checks()
-        S = self.checked(checks)
-        checks.settle()
-        return Entries(S.node_index.long(), S.cluster_index.long(), S.num_nodes, S.num_clusters)
+        """The entries by node and by cluster."""
+        self.checks.settle()
+        return Entries(self.node_index, self.cluster_index, self.num_nodes, self.num_clusters)
 
     def checked(self, checks: Checks) -> Assignment:
-        """S with indices that are in range."""
-        node = check_range("assignment.node_index", self.node_index, self.num_nodes, "node", checks)
-        cluster = check_range(
-            "assignment.cluster_index", self.cluster_index, self.num_clusters, "cluster", checks
-        )
-        return Assignment(node, self.num_nodes, cluster, self.num_clusters, self.weight)
+        """S, whose pending checks are read with those of ``checks``."""
+        checks.adopt(self.checks)
+        return self
 
     def reduce(self, x: Tensor) -> Tensor:
         """SᵀX: the features of the clusters, ``[num_clusters, channels]``."""
@@ -134,22 +173,27 @@ class Assignment:
                 self.node_index, self.cluster_index, perm, self.num_clusters
             )
         if found is None:
+            if perm.device.type == "cpu":
+                perm = check_range("perm", perm, self.num_clusters, "cluster", Checks())
             new_id = positions(perm, self.num_clusters).index_select(0, self.cluster_index)
             kept = nonzero(new_id >= 0, checks)
             node, cluster = self.node_index.index_select(0, kept), new_id.index_select(0, kept)
         else:
             kept, node, cluster = found
         weight = None if self.weight is None else self.weight.index_select(0, kept)
-        return Assignment(node, self.num_nodes, cluster, perm.numel(), weight)
+        S = Assignment.trusted(node, self.num_nodes, cluster, perm.numel(), weight)
+        S.checks = self.checks
+        return S
 
     def row_means(self, dtype: torch.dtype) -> Assignment:
         """S with equal weights in each row, which sum to one: :meth:`lift` takes means."""
+        self.checks.settle()
         columns = max(self.num_clusters, 1)
         keys = torch.unique(self.node_index * columns + self.cluster_index)
         node, cluster = keys // columns, keys % columns
         lengths = torch.bincount(node, minlength=self.num_nodes)
         weight = (1 / lengths[node].double()).to(dtype)
-        return Assignment(node, self.num_nodes, cluster, self.num_clusters, weight)
+        return Assignment.trusted(node, self.num_nodes, cluster, self.num_clusters, weight)
 
     def labels(self, perm: Tensor | None = None) -> Tensor:
         r"""The cluster of largest weight of each node, ``[num_nodes]``: :math:`\arg\max_j s_{ij}`.
@@ -157,7 +201,8 @@ class Assignment:
         −1 for a node without one. Ties go to the cluster that has the node as its centre, if
         ``perm`` tells the centre of each cluster, then to the lower number.
         """
-        node, cluster = self.node_index.long(), self.cluster_index.long()
+        self.checks.settle()
+        node, cluster = self.node_index, self.cluster_index
         weight = torch.ones_like(node) if self.weight is None else self.weight.detach()
         keys, entry = torch.unique(node * max(self.num_clusters, 1) + cluster, return_inverse=True)
         weight = weight.new_zeros(keys.numel()).index_add(0, entry, weight)
@@ -188,6 +233,7 @@ class Assignment:
 
     def to_dense(self) -> Tensor:
         """S as a dense matrix, for small graphs and tests."""
+        self.checks.settle()
         weight = self.weight
         if weight is None:
             weight = torch.ones_like(self.node_index, dtype=torch.get_default_dtype())
@@ -210,7 +256,7 @@ def clusters(
     itself = torch.arange(perm.numel(), device=perm.device)
     node = torch.cat([perm, edge_index[0].index_select(0, into_kept)])
     cluster = torch.cat([itself, target.index_select(0, into_kept)])
-    return Assignment(node, num_nodes, cluster, perm.numel())
+    return Assignment.trusted(node, num_nodes, cluster, perm.numel())
 
 
 def check_rows(x: Tensor, rows: int) -> None:

@@ -22,6 +22,8 @@ from lcpool.ops.operator import as_operator, is_traced, new_size
 INDEX_TYPES = (torch.int64, torch.int32)
 # Kernels number nodes, and the edges of a node, in 32 bits.
 MAX_COUNT = 2**31 - 1
+# More empty graphs than this in a batch are taken for a mistake in its numbers.
+MAX_EMPTY_GRAPHS = 2**20
 
 
 class Checks:
@@ -46,6 +48,12 @@ class Checks:
         elif not bool(ok):
             raise ValueError(message())
         return value
+
+    def adopt(self, other: Checks) -> None:
+        """Read the pending results of ``other`` with those of this one."""
+        if other is not self:
+            self._pending += other._pending
+            other._pending = []
 
     def fetch(self, *sizes: Tensor) -> Tensor:
         """Copy ``sizes`` and all pending results to the host at once; raise if a check failed."""
@@ -115,6 +123,13 @@ def check_number(name: str, count: Any) -> None:
     """Raise a ``TypeError`` unless ``count`` is an integer."""
     if not isinstance(count, (Integral, torch.SymInt)):
         raise TypeError(f"'{name}' must be an int, not {type(count).__name__}.")
+
+
+def check_weights(name: str, weight: Any) -> None:
+    """Raise unless ``weight`` is a tensor of real numbers: complex gradients are not computed."""
+    kind = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
+    if not isinstance(weight, Tensor) or weight.is_complex() or weight.dtype == torch.bool:
+        raise TypeError(f"'{name}' must be a tensor of real numbers, not {kind}.")
 
 
 def check_lengths(**given: tuple[Tensor, int]) -> None:
@@ -196,8 +211,19 @@ def count_graphs(batch: Tensor, checks: Checks) -> int:
         return graph_count(batch)
     low, high = checks.read(*batch.aminmax()) if batch.numel() else (0, 0)
     if low < 0:
-        raise ValueError(f"'batch' spans [{low}, {high}], but graphs count from 0.")
+        raise ValueError(f"'batch' spans [{low}, {high}], but graphs have indices 0 on.")
+    check_empty_graphs(high + 1, batch.numel())
     return high + 1
+
+
+def check_empty_graphs(batch_size: int, num_nodes: int) -> None:
+    """Raise if most graphs must be empty: tables with a row per graph would fill the memory."""
+    if batch_size - num_nodes > MAX_EMPTY_GRAPHS:
+        raise ValueError(
+            f"'batch' or 'batch_size' says that there are {batch_size:,} graphs, but there are "
+            f"{num_nodes:,} nodes, so that more than {MAX_EMPTY_GRAPHS:,} graphs are empty. Number "
+            f"graphs without such gaps: batch = torch.unique(batch, return_inverse=True)[1]."
+        )
 
 
 def _like_first(value: Tensor, *_: Any) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.assignment import Assignment, check_rows
+from lcpool.graph.checks import Checks
 from lcpool.graph.graph import Graph
 from lcpool.graph.lazy import lazy
 
@@ -78,7 +79,7 @@ class DenseAssignment(Assignment):
     """
 
     def __init__(self, value: Tensor, chunks: Chunks) -> None:
-        self.value, self.chunks = value, chunks
+        self.checks, self.value, self.chunks = Checks(), value, chunks
         self.num_nodes, self.num_clusters = value.size(0), chunks.batch_size * value.size(1)
 
     @lazy

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lcpool.graph.checks import Checks, check_count, check_edge_index
 from lcpool.graph.lazy import lazy
 from lcpool.graph.sizes import owners, row_pointers
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import as_operator
+from lcpool.ops.operator import as_operator, is_traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,9 @@ ENTRIES_BOTH_WAYS = (
 
 
 class Entries:
-    """The entries of a sparse matrix, M[source, target], numbered; their values are elsewhere.
+    """The numbered entries of a sparse matrix, M[source, target], without their values.
+
+    The indices are trusted to be in range.
 
     Args:
         source: the row of each entry.
@@ -149,8 +152,8 @@ class Edges:
         symmetric: A = Aᵀ is known.
         in_order: the edges are known to be sorted by source.
         complete: k, where the edges are all k² of graphs of k nodes, sorted.
-        out: the targets of each node's edges, if they are known; sorted on first use otherwise.
-        into: the sources of the edges into each node, likewise.
+
+    The indices are checked, for which a GPU synchronises; see :meth:`trusted`.
     """
 
     def __init__(
@@ -160,15 +163,39 @@ class Edges:
         symmetric: bool = False,
         in_order: bool = False,
         complete: int | None = None,
+    ) -> None:
+        checks = Checks()
+        if not is_traced():
+            check_count("num_nodes", num_nodes)
+        self.index = check_edge_index(index, num_nodes, checks, None)
+        checks.settle()
+        self.num_nodes, self.complete = num_nodes, complete
+        self.symmetric, self.in_order = symmetric, in_order
+
+    @classmethod
+    def trusted(
+        cls,
+        index: Tensor,
+        num_nodes: int,
+        symmetric: bool = False,
+        in_order: bool = False,
+        complete: int | None = None,
         out: Neighbours | None = None,
         into: Neighbours | None = None,
-    ) -> None:
-        self.index, self.num_nodes = index, num_nodes
-        self.symmetric, self.in_order, self.complete = symmetric, in_order, complete
+    ) -> Edges:
+        """Edges whose indices are known to be in range: kernels read memory by them.
+
+        ``out`` and ``into`` are the rows of the edges, if they are known; sorted on first use
+        otherwise.
+        """
+        edges = cls.__new__(cls)
+        edges.index, edges.num_nodes, edges.complete = index, num_nodes, complete
+        edges.symmetric, edges.in_order = symmetric, in_order
         if out is not None:
-            self.out = out
+            edges.out = out
         if into is not None:
-            self.into = into
+            edges.into = into
+        return edges
 
     @lazy
     def out(self) -> Neighbours:
@@ -193,15 +220,15 @@ class Edges:
         """Aᵀ, with the rows of A. Not cached: two that hold each other would outlive their use."""
         if self.symmetric:
             return self
-        return Edges(self.index.flip(0), self.num_nodes, out=self.into, into=self.out)
+        return Edges.trusted(self.index.flip(0), self.num_nodes, out=self.into, into=self.out)
 
     @classmethod
     def of_rows(cls, index: Tensor, num_nodes: int, rows: BothWays | None) -> Edges:
         """Edges with the rows that an operator was given, if any."""
         if rows is None or rows.out_ptr is None or rows.out_node is None:
-            return cls(index, num_nodes)
+            return cls.trusted(index, num_nodes)
         out = Neighbours(rows.out_ptr, rows.out_node)
-        return cls(index, num_nodes, out=out, into=Neighbours(rows.ptr, rows.node))
+        return cls.trusted(index, num_nodes, out=out, into=Neighbours(rows.ptr, rows.node))
 
     def rows(self) -> BothWays:
         """The edges into each node and out of it, as an operator takes them."""

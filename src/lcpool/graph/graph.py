@@ -12,9 +12,11 @@ from lcpool.graph.checks import (
     Checks,
     check_device,
     check_edges,
+    check_empty_graphs,
     check_index,
     check_number,
     check_range,
+    check_weights,
     count_graphs,
     out_of_range,
 )
@@ -52,8 +54,18 @@ class Graph:
         sizes = self.x.size(0) if self.sizes is None else self.sizes.total
         if not self.x.size(0) == self.edges.num_nodes == sizes:
             raise ValueError(
-                f"a graph of {self.x.size(0)} rows of features cannot have edges between "
-                f"{self.edges.num_nodes} nodes and parts of {sizes}."
+                f"'x' has {self.x.size(0)} rows, but 'edges' are of {self.edges.num_nodes} nodes "
+                f"and 'sizes' of {sizes}."
+            )
+        if is_traced():
+            return
+        check_edge_attr(self.edge_attr, self.edges.index)
+        check_batch(self.batch, self.batch_size, self.x)
+        check_empty_graphs(self.batch_size, self.x.size(0))
+        if self.sizes is not None and self.sizes.counts.numel() != self.batch_size:
+            raise ValueError(
+                f"'sizes' is of {self.sizes.counts.numel()} graphs, but 'batch_size' is "
+                f"{self.batch_size}; pass sizes=None if it does not belong to 'batch'."
             )
 
     @classmethod
@@ -86,10 +98,11 @@ class Graph:
             assert batch is not None
             batch_size = count_graphs(batch, checks)
         elif batch is not None:
+            check_empty_graphs(batch_size, x.size(0))
             batch = check_range("batch", batch, batch_size, "graph", checks)
         if not size_follows:
             checks.settle()
-        edges = Edges(edge_index, x.size(0))
+        edges = Edges.trusted(edge_index, x.size(0))
         return cls(x, edges, edge_attr, batch, batch_size, sizes, checks)
 
     @property
@@ -139,7 +152,7 @@ def inspected(
     out = None
     if found.in_order and found.ptr is not None:
         out = Neighbours(found.ptr, index[1].contiguous())
-    edges = Edges(index, num_nodes, found.symmetric, found.in_order, out=out)
+    edges = Edges.trusted(index, num_nodes, found.symmetric, found.in_order, out=out)
     if batch is None:
         return edges, Sizes.of_one(num_nodes, index.device), 1
     first, last = found.first, found.last
@@ -147,6 +160,7 @@ def inspected(
         first, last = torch.stack(batch.aminmax()).tolist()
     if first < 0 or (batch_size is not None and last >= batch_size):
         raise ValueError(out_of_range("batch", batch, batch_size, "graph"))
+    check_empty_graphs(batch_size or last + 1, num_nodes)
     if found.sizes is not None and batch_size in (None, last + 1):
         return edges, found.sizes, last + 1
     batch_size = last + 1 if batch_size is None else batch_size
@@ -198,20 +212,20 @@ def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
     return features
 
 
-def check_channels(layer: Any, x: Tensor) -> None:
+def check_channels(layer: Any, x: Tensor, name: str = "x") -> None:
     """Raise unless features have the width and type that ``layer`` was made for."""
     width = getattr(layer, "in_channels", None)
-    if width is None:
+    if not isinstance(width, int) or width < 1:  # PyG has lazy layers (-1) and pairs of widths
         return
     if x.size(-1) != width:
-        raise ValueError(f"{layer} takes features of width {width}, but got {x.size(-1)}.")
+        raise ValueError(f"{layer} takes features of width {width}, but '{name}' has {x.size(-1)}.")
     parameter = first_parameter(layer)
     if parameter is None or parameter.dtype == x.dtype:
         return
     if not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
-            f"{layer} has parameters of {parameter.dtype}, but 'x' is {x.dtype}: convert one of "
-            f"them with .to({parameter.dtype}) or .to({x.dtype})."
+            f"{layer} has parameters of {parameter.dtype}, but '{name}' is {x.dtype}: convert one "
+            f"of them with .to({parameter.dtype}) or .to({x.dtype})."
         )
 
 
@@ -243,6 +257,7 @@ def edge_weight(edge_attr: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     """``edge_attr`` as one weight per edge, for operators that take only weights."""
     if edge_attr is None:
         return None
+    check_weights("edge_attr", edge_attr)
     if edge_attr.numel() != edge_attr.size(0):
         raise ValueError(
             f"this operator takes one weight per edge: 'edge_attr' must have shape "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,51 +9,68 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.lazy import lazy
-from lcpool.ops.operator import as_operator, new_size
+from lcpool.ops.operator import as_operator, is_traced, new_size
 
 
-@dataclass(frozen=True, eq=False)
 class Sizes:
     """The number of nodes of each graph; the nodes are sorted by graph.
 
-    Attributes:
+    Args:
         counts: ``counts[g]`` nodes of graph g, on the host, int64.
-        ptr: the first node of each graph, and the end of the last, on the device of the nodes.
+        device: the device of the nodes.
         total: the number of all nodes.
+
+    Attributes:
+        ptr: the first node of each graph, and the end of the last, on the device of the nodes.
     """
 
-    counts: Tensor
-    ptr: Tensor
-    total: int
+    def __init__(self, counts: Tensor, device: torch.device, total: int | None = None) -> None:
+        if not is_traced():
+            check_counts(counts, total)
+        self.counts, self.ptr = counts, send(begins(counts), device)
+        self.total = total_of(counts) if total is None else total
 
     @classmethod
-    def of(cls, counts: Tensor, device: torch.device, total: int | None = None) -> Sizes:
-        """From the counts on the host; ``device`` is that of the nodes."""
-        total = total_of(counts) if total is None else total
-        return cls(counts, send(begins(counts), device), total)
+    def trusted(cls, counts: Tensor, ptr: Tensor, total: int) -> Sizes:
+        """From values that are known to agree: kernels read memory by ``ptr``."""
+        sizes = cls.__new__(cls)
+        sizes.counts, sizes.ptr, sizes.total = counts, ptr, total
+        return sizes
 
     @classmethod
     def of_one(cls, total: int, device: torch.device) -> Sizes:
         """All nodes as one graph."""
         # Not torch.tensor: tracing would make a constant of it, and of what is computed from it.
         counts = torch.full((1,), total, dtype=torch.int64, device="cpu")
-        return cls.of(counts, device, total)
+        return cls(counts, device, total)
 
     @classmethod
     def by_graph(cls, batch: Tensor, batch_size: int) -> Sizes:
         """From the graph of each node, sorted; a GPU synchronises."""
         ptr = row_pointers(batch, batch_size)
-        return cls(ptr.cpu().diff(), ptr, batch.numel())
+        return cls.trusted(ptr.cpu().diff(), ptr, batch.numel())
 
     @classmethod
     def of_begins(cls, begins: Any, ptr: Tensor, total: int) -> Sizes:
         """From ``ptr`` and a copy of it on the host, as a numpy array."""
-        return cls(torch.from_numpy(begins[1:] - begins[:-1]), ptr, total)  # faster than np.diff
+        return cls.trusted(torch.from_numpy(begins[1:] - begins[:-1]), ptr, total)
 
     @lazy
     def batch(self) -> Tensor:
         """The graph of each node, on the device."""
         return owners(self.ptr, self.total)
+
+
+def check_counts(counts: Tensor, total: int | None) -> None:
+    """Raise unless ``counts`` are numbers of nodes, on the host, of ``total`` nodes."""
+    if counts.dim() != 1 or counts.dtype != torch.int64 or counts.device.type != "cpu":
+        raise ValueError(
+            f"'counts' must be int64 numbers on the CPU, one per graph, not {counts.dtype} of "
+            f"shape {list(counts.shape)} on {counts.device}."
+        )
+    numbers = counts.numpy()
+    if numbers.min(initial=0) < 0 or total not in (None, numbers.sum()):
+        raise ValueError(f"'counts' must be numbers of {total or 'some'} nodes, not {numbers}.")
 
 
 @as_operator("total(Tensor counts) -> SymInt", lambda counts: new_size(min=1))

@@ -17,14 +17,6 @@ class Rule(NamedTuple):
     fits: Callable[[Any], bool]
     allows: Callable[[Any], bool] = lambda value: True
 
-    def or_none(self) -> Rule:
-        """The same rule for an argument that may be None."""
-        return Rule(
-            f"{self.words}, or None",
-            lambda value: value is None or self.fits(value),
-            lambda value: value is None or self.allows(value),
-        )
-
 
 def check_arguments(**given: Any) -> None:
     """Raise a ``TypeError`` or ``ValueError`` that names an argument a layer cannot use.
@@ -35,6 +27,8 @@ def check_arguments(**given: Any) -> None:
     """
     for name, value in given.items():
         rule = RULES[name]
+        if value is None and name in OPTIONAL:
+            continue
         if not rule.fits(value):
             raise TypeError(f"'{name}' must be {rule.words}, not {value!r}.")
         if not rule.allows(value):
@@ -58,28 +52,17 @@ CLASS = Rule(
     "a class such as GCNConv, not a layer made from it",
     lambda v: callable(v) and not isinstance(v, nn.Module),
 )
+OPTIONAL = ("hidden_channels", "min_score", "edge_fill", "cluster", "conv", "nonlinearity")
 RULES = {
-    "in_channels": COUNT,
-    "hidden_channels": COUNT.or_none(),
-    "num_clusters": COUNT,
-    "max_edges": COUNT,
-    "multiplier": NUMBER,
-    "min_score": NUMBER.or_none(),
-    "negative_slope": NUMBER,
+    **dict.fromkeys(("in_channels", "hidden_channels", "num_clusters", "max_edges"), COUNT),
+    **dict.fromkeys(("multiplier", "min_score", "negative_slope"), NUMBER),
+    **dict.fromkeys(("rescale", "self_loops", "add_self_loops", "normalize", "verify"), FLAG),
+    **dict.fromkeys(("score", "assign", "cluster", "conv"), LAYER),
+    "GNN": CLASS,
     "temp": Rule("a number above 0", _real, lambda v: 0 < v < math.inf),
     "dropout": Rule("a number from 0 to 1", _real, lambda v: 0 <= v <= 1),
-    "edge_fill": Rule("a number", _real).or_none(),
-    "rescale": FLAG,
-    "self_loops": FLAG,
-    "add_self_loops": FLAG,
-    "normalize": FLAG,
-    "verify": FLAG,
-    "score": LAYER,
-    "assign": LAYER,
-    "cluster": LAYER.or_none(),
-    "conv": LAYER.or_none(),
-    "GNN": CLASS,
+    "edge_fill": Rule("a number", _real),
     "nonlinearity": Rule(
         "a name such as 'tanh', or a function", lambda v: isinstance(v, str) or callable(v)
-    ).or_none(),
+    ),
 }

@@ -13,7 +13,7 @@ from torch_geometric.nn.inits import reset
 
 from lcpool.graph.assignment import Assignment
 from lcpool.graph.edges import Edges, Entries
-from lcpool.graph.graph import check_edge_attr
+from lcpool.graph.graph import check_channels, check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
 from lcpool.nn.arguments import check_arguments
@@ -77,6 +77,7 @@ class ClusterAttention(nn.Module):
         self, x: Tensor, edge_index: Tensor | Edges, edge_weight: Tensor | None
     ) -> Assignment:
         """S, with an entry per edge, sorted by cluster."""
+        check_channels(self, x)
         edges = edge_index if isinstance(edge_index, Edges) else checked(edge_index, x)
         check_edge_attr(edge_weight, edges.index)
         edge_weight = one_weight(edge_weight, x.dtype)

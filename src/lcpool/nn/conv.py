@@ -19,7 +19,7 @@ from torch_geometric import nn as pyg
 
 from lcpool.graph.checks import Checks, check_edge_index
 from lcpool.graph.edges import Edges, loop_weights
-from lcpool.graph.graph import check_edge_attr
+from lcpool.graph.graph import check_channels, check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
 from lcpool.ops.message import gcn_sum, neighbour_sum
@@ -30,6 +30,7 @@ def convolve(
     conv: Callable[..., Any], x: Tensor, edges: Edges, edge_weight: Tensor | None = None
 ) -> Tensor:
     """``conv(x, edges)``, with the weights third if there are any."""
+    check_channels(conv, x)
     weights = () if edge_weight is None else (edge_weight,)
     out: Tensor = conv(x, edges_for(conv, edges), *weights)
     return out
@@ -47,15 +48,14 @@ def faster(conv: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class OnEdges:
-    """A convolution of PyG that also takes :class:`Edges`, which may be sorted already.
+    """A convolution of PyG that also takes :class:`Edges`, which may be sorted already."""
 
-    ``takes_edges`` is false where an option was set that :meth:`on` does not implement: then PyG's
-    own code runs.
-    """
+    aggr: Any
 
     @property
     def takes_edges(self) -> bool:
-        raise NotImplementedError
+        """False with an option that :meth:`on` does not implement: then PyG's own code runs."""
+        return self.aggr == "add" and is_unwatched(self)
 
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
         """The convolution, with one weight per edge or none."""
@@ -80,7 +80,7 @@ class FastGCNConv(OnEdges, pyg.GCNConv):  # type: ignore[misc]
     @property
     def takes_edges(self) -> bool:
         loops = self.normalize and self.add_self_loops and not self.improved
-        return loops and not self.cached and is_unwatched(self)
+        return loops and not self.cached and super().takes_edges
 
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
         x = self.lin(x)
@@ -96,10 +96,6 @@ class FastGCNConv(OnEdges, pyg.GCNConv):  # type: ignore[misc]
 class FastGraphConv(OnEdges, pyg.GraphConv):  # type: ignore[misc]
     """PyG's ``GraphConv``, faster with the default options."""
 
-    @property
-    def takes_edges(self) -> bool:
-        return self.aggr == "add" and is_unwatched(self)
-
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
         if edge_weight is None:
             total = neighbour_sum(x, edges)
@@ -113,10 +109,6 @@ class FastGraphConv(OnEdges, pyg.GraphConv):  # type: ignore[misc]
 
 class FastLEConv(OnEdges, pyg.LEConv):  # type: ignore[misc]
     """PyG's ``LEConv``, the local extremum convolution, faster with the default options."""
-
-    @property
-    def takes_edges(self) -> bool:
-        return self.aggr == "add" and is_unwatched(self)
 
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
         """Σ_j e_ji (W₁x_j − W₂x_i) + W₃x_i, with Σ e_ji as one more column of Σ e_ji W₁x_j."""
@@ -138,7 +130,7 @@ def are_plain(x: Any, edge_index: Any) -> bool:
     return x.dim() == 2 and edge_index.layout == torch.strided
 
 
-def is_unwatched(conv: pyg.MessagePassing) -> bool:
+def is_unwatched(conv: Any) -> bool:
     """Whether single messages are not needed: no explainer, no hooks on the steps of PyG."""
     steps = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
     kinds = ("_forward_pre_hooks", "_forward_hooks")
@@ -149,7 +141,7 @@ def is_unwatched(conv: pyg.MessagePassing) -> bool:
 def checked(edge_index: Tensor, x: Tensor) -> Edges:
     """The edges, after a check that they connect rows of ``x``."""
     checks = Checks()
-    edges = Edges(check_edge_index(edge_index, x.size(0), checks, like=x), x.size(0))
+    edges = Edges.trusted(check_edge_index(edge_index, x.size(0), checks, like=x), x.size(0))
     checks.settle()
     return edges
 

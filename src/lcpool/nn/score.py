@@ -13,7 +13,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
-from lcpool.graph.graph import Graph
+from lcpool.graph.graph import Graph, check_channels
 from lcpool.graph.precision import wide
 from lcpool.nn.arguments import check_arguments
 from lcpool.nn.conv import convolve
@@ -107,6 +107,7 @@ class ProjectionScore(Score):
         self.project.reset_parameters()
 
     def values(self, x: Tensor, graph: Graph) -> Tensor:
+        check_channels(self, x)
         score: Tensor = self.project(x)
         return score
 
@@ -166,6 +167,7 @@ class ConvScore(Score):
     def values(self, x: Tensor, graph: Graph) -> Tensor:
         if not self.asked:
             return convolve(self.conv, x, graph.edges)
+        check_channels(self.conv, x)
         more = {name: _GIVEN[name](graph) for name in self.asked}
         return self.conv(x, graph.edge_index, **more)
 

@@ -104,5 +104,5 @@ def with_self_loops(graph: Graph) -> Graph:
         own = loop_weights(index, weight, graph.num_nodes)
         weight = torch.cat([weight.index_select(0, others), own])
     index = torch.cat([index.index_select(1, others), nodes.expand(2, -1)], dim=1)
-    edges = Edges(index, graph.num_nodes, graph.edges.symmetric)
+    edges = Edges.trusted(index, graph.num_nodes, graph.edges.symmetric)
     return replace(graph, edges=edges, edge_attr=weight)

@@ -13,7 +13,7 @@ from torch_geometric.nn.inits import reset
 from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Checks, check_edge_index
 from lcpool.graph.edges import Edges
-from lcpool.graph.graph import Graph, check_channels, check_edge_attr, edge_weight
+from lcpool.graph.graph import Graph, check_channels, check_edge_attr, check_features, edge_weight
 from lcpool.graph.sizes import Sizes
 from lcpool.nn.arguments import check_arguments
 from lcpool.ops.connect import MAX_EDGES
@@ -95,7 +95,7 @@ class Pooling(nn.Module):
             graph.checks,
         )  # fmt: skip
         unweighted = weight is None and S.assignment.weight is None
-        edges = Edges(index, S.num_pooled, graph.edges.symmetric, in_order=True)
+        edges = Edges.trusted(index, S.num_pooled, graph.edges.symmetric, in_order=True)
         return edges, None if unweighted else total
 
     def lift(self, x: Tensor, S: Assignment) -> Tensor:
@@ -128,15 +128,16 @@ class Pooling(nn.Module):
     ) -> Graph:
         """The arguments of a call as a graph; with ``width``, x must have the layer's width.
 
-        A :class:`Graph` in place of ``x`` or ``edge_index`` was checked before.
+        The edges of a :class:`Graph` in place of ``x`` or ``edge_index`` were checked before.
         """
         if isinstance(x, Graph) or isinstance(edge_index, Graph):
             if any(given is not None for given in (edge_attr, batch, batch_size)):
                 raise TypeError("a Graph contains edge_attr and batch; do not pass them as well.")
-            return x if isinstance(x, Graph) else replace(edge_index, x=x)
-        if edge_index is None:
+            graph = x if isinstance(x, Graph) else replace(edge_index, x=check_features("x", x))
+        elif edge_index is None:
             raise TypeError("'edge_index' is missing: call the pooling as pool(x, edge_index, …).")
-        graph = Graph.of(x, edge_index, edge_attr, batch, batch_size, self.reads_sizes)
+        else:
+            graph = Graph.of(x, edge_index, edge_attr, batch, batch_size, self.reads_sizes)
         if width:
             check_channels(self, graph.x)
         return graph
@@ -226,7 +227,9 @@ class Pooling(nn.Module):
             return edges, attr
         checks = Checks()
         try:
-            edges = Edges(check_edge_index(edges, S.num_pooled, checks, S.batch), S.num_pooled)
+            edges = Edges.trusted(
+                check_edge_index(edges, S.num_pooled, checks, S.batch), S.num_pooled
+            )
             check_edge_attr(attr, edges.index)
             checks.settle()
         except (TypeError, ValueError) as error:
@@ -241,7 +244,7 @@ class Pooling(nn.Module):
             return None
         found = S.batch.bincount(minlength=graph.batch_size).cpu()
         self._check_counts(graph, found)
-        return Sizes.of(found, graph.x.device)
+        return Sizes(found, graph.x.device)
 
     def _loss(self, graph: Graph, S: Selection) -> dict[str, Any]:
         """The auxiliary losses: by name, their weighted sum, and that sum for each graph."""

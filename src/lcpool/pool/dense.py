@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from lcpool.graph.checks import Trust
 from lcpool.graph.dense import Chunks, DenseAssignment
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph, edge_weight
@@ -20,10 +21,10 @@ from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.dense import neighbour_sum
 from lcpool.ops.operator import is_traced
 from lcpool.pool.base import Pooling
-from lcpool.pool.selection import Selection
+from lcpool.pool.selection import NAN, Selection
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Clusters(Selection):
     """The k clusters of every graph: the dense assignment S of ``graph`` and its edge weights."""
 
@@ -81,11 +82,22 @@ class DenseAssignmentPooling(Pooling):
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
         if not is_traced():
             check_complete(graph.batch_size, self.num_clusters)
-        S = DenseAssignment(self.logits(graph, weight).softmax(dim=-1), Chunks.of(graph))
+        logits, shape = self.logits(graph, weight), (graph.num_nodes, self.num_clusters)
+        if logits.shape != shape:
+            raise ValueError(
+                f"'assign' must return {shape[1]} values per node, shape {list(shape)}, not "
+                f"{list(logits.shape)}."
+            )
+        S = DenseAssignment(logits.softmax(dim=-1), Chunks.of(graph))
         counts = torch.full((graph.batch_size,), self.num_clusters)
         nodes = torch.arange(graph.batch_size * self.num_clusters, device=graph.x.device)
-        sizes = Sizes.of(counts, graph.x.device, nodes.numel())
+        sizes = Sizes(counts, graph.x.device, nodes.numel())
         batch = nodes // self.num_clusters
+        # A GPU reads the verdict with the next size of this batch. In a traced call it would
+        # synchronise for it: there NaN is only visible in the output.
+        if not isinstance(graph.checks, Trust) and not (is_traced() and batch.is_cuda):
+            ok = (S.value == S.value).all()
+            batch = graph.checks.require(batch, ok, lambda: NAN.format("assignments"))
         return Clusters(S, batch, sizes, graph=graph, weight=weight)
 
     def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor]:
@@ -120,4 +132,4 @@ def complete_edges(batch_size: int, k: int, device: torch.device) -> Edges:
     nodes = torch.arange(batch_size * k, device=device)
     source = nodes.view(-1, 1).expand(-1, k).reshape(-1)
     target = nodes.view(batch_size, 1, k).expand(-1, k, -1).reshape(-1)
-    return Edges(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k)
+    return Edges.trusted(torch.stack([source, target]), nodes.numel(), in_order=True, complete=k)

@@ -50,11 +50,7 @@ class LocalAssignmentPooling(ScoredPooling):
             None for f = I.
         score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value per node,
             which may also name ``batch`` and ``edge_attr`` as arguments.
-        ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
-        min_score: keep the nodes with h above this instead; ``ratio`` is not used then.
-        multiplier: factor on the pooled features.
-        self_loops: keep the diagonal of A'.
-        max_edges: raise an error for a pooled graph with more edges than this.
+        ratio, min_score, multiplier, self_loops, max_edges: as in :class:`LCPooling`.
         verify: check prerequisite 1 in every call.
 
     Example:
@@ -117,12 +113,12 @@ class LocalAssignmentPooling(ScoredPooling):
             index, attr = filter_edges(
                 graph.edge_index, graph.edge_attr, S.perm, graph.num_nodes, graph.checks
             )
-            return Edges(index, S.num_pooled, graph.edges.symmetric), attr
+            return Edges.trusted(index, S.num_pooled, graph.edges.symmetric), attr
         index, weight = connect_assignment(
             graph.edge_index, S.assignment, edge_weight(graph.edge_attr, graph.x.dtype),
             graph.batch, S.plan, self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
-        return Edges(index, S.num_pooled, graph.edges.symmetric, in_order=True), weight
+        return Edges.trusted(index, S.num_pooled, graph.edges.symmetric, in_order=True), weight
 
     def __repr__(self) -> str:
         name = self.__class__.__name__
@@ -147,14 +143,8 @@ class LocalClusterPooling(ScoredPooling):
             which may also name ``batch`` and ``edge_attr`` as arguments.
         cluster: v, a convolution called as ``cluster(x, edge_index)``. None if a convolution
             precedes the pooling anyway (proposition 7).
-        ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
-        min_score: keep the nodes with h above this instead; ``ratio`` is not used then.
-        multiplier: factor on the pooled features.
-        self_loops: keep the diagonal of A', as in the equation.
-        edge_fill: keep the attributes of surviving edges, and give this value to new ones.
-        max_edges: raise an error for a pooled graph with more edges than this.
-        hops: connect kept nodes at most this far apart, 1, 2 or 3; 3 is the equation. ``lift``
-            does not depend on it.
+        ratio, min_score, multiplier, self_loops, edge_fill, max_edges, hops: as in
+            :class:`LCPooling`.
     """
 
     def __init__(
@@ -197,7 +187,7 @@ class LocalClusterPooling(ScoredPooling):
             graph.edges, S.kept, graph.batch, S.plan,
             self.self_loops, self.max_edges, graph.checks, self.hops,
         )  # fmt: skip
-        edges = Edges(index, S.num_pooled, graph.edges.symmetric, in_order=True)
+        edges = Edges.trusted(index, S.num_pooled, graph.edges.symmetric, in_order=True)
         return edges, self._edge_attr(graph, S.perm, index)
 
     def _edge_attr(self, graph: Graph, perm: Tensor, edges: Tensor) -> Tensor | None:

@@ -18,15 +18,10 @@ from lcpool.ops.gate import gate
 from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, keep_counts, topk
 from lcpool.pool.base import Pooling
 from lcpool.pool.output import Pooled
-from lcpool.pool.selection import Selection
-
-NAN_SCORES = (
-    "the scores contain NaN: look for NaN or inf in 'x' or in the layer's parameters "
-    "(a diverged training leaves them there)."
-)
+from lcpool.pool.selection import NAN, Selection
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class KeptNodes(Selection):
     """Kept nodes î and their features X', which come with the scores.
 
@@ -96,14 +91,18 @@ class ScoredPooling(Pooling):
         """⌈ratio · n⌉ for each graph of n nodes; None with ``min_score``."""
         return None if self.ratio is None else keep_counts(self.ratio, counts)
 
+    def plan(self, graph: Graph) -> KeepPlan | None:
+        """How many nodes each graph has and keeps; None with ``min_score``."""
+        return None if self.ratio is None else KeepPlan.of(self.ratio, graph)
+
     def select(self, graph: Graph, attn: Tensor | None = None) -> KeptNodes:
         """î and X', by the scores of X*, or of ``attn`` in its place."""
-        plan = None if self.ratio is None else KeepPlan.of(self.ratio, graph)
+        plan = self.plan(graph)
         X, S = self.gather(graph)
         X, score, kept, ok = self.choose(X, graph, plan, attn)
         perm = kept.perm
         if ok is not None:
-            perm = graph.checks.require(perm, ok, lambda: NAN_SCORES)
+            perm = graph.checks.require(perm, ok, lambda: NAN.format("scores"))
         return KeptNodes(
             self.assigned(graph, perm, S),
             perm.new_zeros(perm.numel()) if kept.batch is None else kept.batch,
@@ -158,7 +157,8 @@ class ScoredPooling(Pooling):
         if attn is None:
             return self.pooled(graph, self.select(graph))
         attn = check_features("attn", attn, like=graph.x)
-        check_channels(self, attn)
+        for layer in (self, self.score, getattr(self.score, "conv", None)):
+            check_channels(layer, attn, "attn")
         return self.pooled(graph, self.select(graph, attn))
 
     def _size_repr(self) -> str:

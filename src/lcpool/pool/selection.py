@@ -18,6 +18,10 @@ from lcpool.graph.lazy import lazy
 from lcpool.graph.sizes import Sizes
 from lcpool.ops.operator import is_traced
 
+NAN = (
+    "the {} contain NaN: look for NaN or inf in 'x' or in the layer's parameters (a diverged "
+    "training leaves them there)."
+)
 EMPTY = (
     "some clusters have no node; number clusters without gaps: "
     "torch.unique(labels, return_inverse=True)[1]."
@@ -25,7 +29,7 @@ EMPTY = (
 MIXED = "a cluster has nodes of several graphs; graph.batch_vector() is the graph of each node."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """The pooled nodes, sorted by graph, and the assignment S that says what they are made of.
 
@@ -67,7 +71,7 @@ class Selection:
         if is_traced():
             return cls(by_graph, batch)
         found = checks.fetch(batch.bincount(minlength=graph.batch_size))
-        return cls(by_graph, batch, Sizes.of(found, batch.device))
+        return cls(by_graph, batch, Sizes(found, batch.device))
 
     @property
     def num_pooled(self) -> int:
@@ -90,6 +94,11 @@ class Selection:
         """S if it was made already, else the function that makes it."""
         found: Assignment | None = self.__dict__.get("assignment")
         return self.S if found is None else found
+
+    def __repr__(self) -> str:
+        tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}
+        shapes = ", ".join(f"{name}={list(v.shape)}" for name, v in tensors.items())
+        return f"{self.__class__.__name__}({shapes})"
 
 
 def _columns(selection: Selection, index: Tensor) -> Assignment:

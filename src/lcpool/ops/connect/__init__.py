@@ -93,7 +93,7 @@ def cluster_connect(
     check_count("num_nodes", num_nodes)
     edge_index = check_edge_index(edge_index, num_nodes, checks, like=None)
     perm = check_perm(perm, num_nodes, checks, like=edge_index)
-    edges = Edges(edge_index, num_nodes)
+    edges = Edges.trusted(edge_index, num_nodes)
     return connect_clusters(edges, Kept(perm), None, None, self_loops, max_edges, checks, hops)
 
 
@@ -159,7 +159,7 @@ class ConnectClusters:
         sizes: Tensor, kept: Tensor, self_loops: bool, max_edges: int, hops: int,
     ) -> Tensor:  # fmt: skip
         edges = Edges.of_rows(edge_index, num_nodes, BothWays(*rows) if rows else None)
-        plan = KeepPlan(Sizes.of(sizes, perm.device), Sizes.of(kept, perm.device))
+        plan = KeepPlan(Sizes(sizes, perm.device), Sizes(kept, perm.device))
         kept_nodes = Kept(perm, batch.index_select(0, perm))
         options = (self_loops, max_edges, Checks(), hops)
         return connect_clusters(edges, kept_nodes, batch, plan, *options)
@@ -206,6 +206,10 @@ def assignment_connect(
         (tensor([[0],
                 [1]]), tensor([1.]))
     """
+    if not isinstance(assignment, Assignment):
+        raise TypeError(
+            f"'assignment' must be an lcpool.Assignment, not {type(assignment).__name__}."
+        )
     checks = Checks()
     edge_index = check_edge_index(edge_index, assignment.num_nodes, checks, assignment.node_index)
     check_edge_attr(edge_weight, edge_index)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lcpool.atomic import whole_file
 from lcpool.graph.assignment import clusters
-from lcpool.graph.checks import Checks, check_count, check_edge_index
+from lcpool.graph.checks import Checks, check_count, check_edge_index, check_number
 from lcpool.ops.connect import check_perm
 from lcpool.ops.kernels import kernels
 from lcpool.ops.product.joins import SparseRows, meetings, multiply, off_diagonal
@@ -136,6 +136,7 @@ def cluster_connect_blocks(
         range(2, 3) [[2], [1]]
     """
     check_count("num_nodes", num_nodes)
+    check_number("edges_per_block", edges_per_block)
     if edges_per_block < 1:
         raise ValueError(f"'edges_per_block' must be at least 1, not {edges_per_block}.")
     checks = Checks()

@@ -18,7 +18,7 @@ import torch
 from numba.cpython.unsafe.numbers import trailing_zeros
 from torch import Tensor
 
-from lcpool.graph.checks import Checks, check_max_edges
+from lcpool.graph.checks import Checks, check_max_edges, out_of_range
 from lcpool.graph.edges import Edges
 from lcpool.ops.compiled import compiled
 from lcpool.ops.connect.cpu_bitsets import connect_small
@@ -45,6 +45,8 @@ def connect_clusters(
     self_loops: bool, max_edges: int, checks: Checks, hops: int,
 ) -> Tensor:  # fmt: skip
     perm, num_nodes = kept.perm.contiguous().numpy(), edges.num_nodes
+    if perm.size and not 0 <= perm.min() <= perm.max() < num_nodes:
+        raise ValueError(out_of_range("perm", kept.perm, num_nodes, "node"))
     source, target = edges.index.contiguous().numpy()
     found = connect_small(source, target, perm, num_nodes, self_loops, max_edges, hops)
     if found is None:

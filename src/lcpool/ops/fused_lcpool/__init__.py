@@ -117,6 +117,7 @@ def score_and_select(
         plan: how many nodes each graph keeps.
         parameters: those of LCSMP.
     """
+    plan.check(graph, x=x)
     sizes, kept = plan.sizes, plan.kept
     X, score, perm, batch, place, ok, *_ = lcpool(
         x, *parameters, *graph.edges.both_ways(x, *parameters),

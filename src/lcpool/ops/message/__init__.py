@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.graph.checks import check_lengths
 from lcpool.graph.edges import BOTH_WAYS, BothWays, Edges
 from lcpool.ops.kernels import kernels
 from lcpool.ops.message import plain
@@ -22,12 +23,14 @@ from lcpool.ops.operator import as_operator, gradient_operator, operator
 
 def neighbour_sum(x: Tensor, edges: Edges) -> Tensor:
     """AᵀX: the sum of x_k over the edges (k, i) into each node i."""
+    check_lengths(x=(x, edges.num_nodes))
     out: Tensor = aggregate(x, *edges.both_ways(x), None)
     return out
 
 
 def gcn_sum(x: Tensor, edges: Edges) -> Tensor:
     """D^(-1/2) (A + I) D^(-1/2) X, where I replaces the self-loops of A; D counts edges into."""
+    check_lengths(x=(x, edges.num_nodes))
     roots = gcn_roots(edges.into.ptr, edges.into.node)
     out: Tensor = aggregate(x, *edges.both_ways(x), roots)
     return out
@@ -35,6 +38,7 @@ def gcn_sum(x: Tensor, edges: Edges) -> Tensor:
 
 def difference_sum(z: Tensor, y: Tensor, edges: Edges) -> Tensor:
     """Σ_{k ∈ N(i)} relu(z_i − y_k) for each node i; N(i) are the sources of edges into i."""
+    check_lengths(z=(z, edges.num_nodes), y=(y, edges.num_nodes))
     out: Tensor = sum_of_differences(z, y.to(z.dtype), *edges.both_ways(z, y))
     return out
 

@@ -130,7 +130,8 @@ class Inputs(NamedTuple):
 
     @property
     def S(self) -> Assignment:  # noqa: N802 - the paper's name
-        return Assignment(self.node, self.num_nodes, self.cluster, self.num_clusters, self.value)
+        size = (self.num_nodes, self.cluster, self.num_clusters)
+        return Assignment.trusted(self.node, *size, self.value)
 
     @property
     def slices(self) -> GraphSlices | None:
@@ -168,14 +169,14 @@ class ConnectAssignment:
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*output[1:], *inputs[:5], *given.graphs)
-        ctx.sizes = (given.num_nodes, given.num_clusters)
+        ctx.numbers = given[6:]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         if grad is None:
             return (None,) * 11
         edges, *tensors = ctx.saved_tensors
-        kept, given = tensors[:4], Inputs(*tensors[4:9], tensors[9:], *ctx.sizes)
+        kept, given = tensors[:4], Inputs._make([*tensors[4:9], tensors[9:], *ctx.numbers])
         if torch.is_grad_enabled():  # The gradient must have a gradient itself.
             matrices = (given.edge_index, given.edge_weight, given.S)
             grads = gradients_by_joins(grad, edges, *matrices)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lcpool.graph.checks import check_lengths
 from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
 from lcpool.ops.kernels import kernels
@@ -16,6 +17,7 @@ from lcpool.ops.readout import plain
 
 def graph_softmax(values: Tensor, graph: Graph) -> Tensor:
     """The softmax over the nodes of each graph, summed in float32 or better."""
+    check_lengths(values=(values, graph.num_nodes))
     h = wide(values)
     if graph.batch is None:
         h = h.softmax(dim=0)
@@ -29,6 +31,7 @@ def graph_softmax(values: Tensor, graph: Graph) -> Tensor:
 
 def readout(x: Tensor, graph: Graph) -> Tensor:
     """Mean ‖ max over the nodes of each graph, ``[batch_size, 2 · channels]``; zeros for none."""
+    check_lengths(x=(x, graph.num_nodes))
     rows = wide(x)
     if graph.sizes is not None:
         out, _ = mean_and_max(rows, graph.sizes.ptr)
