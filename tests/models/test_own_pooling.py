@@ -125,7 +125,7 @@ def test_counts_that_are_not_kept_are_refused():
 def test_sizes_that_do_not_fit_never_reach_a_kernel():
     x, edges = torch.zeros(3, 2), Edges(torch.zeros(2, 0, dtype=torch.long), 3)
     sizes = Sizes(torch.tensor([2, 2]), x.device)
-    with pytest.raises(ValueError, match=r"3 .*4"):
+    with pytest.raises(ValueError, match="sizes"):
         Graph(x, edges, None, sizes.batch, 2, sizes)
 
 

@@ -214,7 +214,7 @@ def test_lift_takes_one_value_a_node_and_refuses_what_does_not_fit(name):
     column = out.lift(out.x[:, :1])
     torch.testing.assert_close(out.lift(out.x[:, 0]), column.view(-1))
     for wrong in (out.x[:-1], out.x.long(), out.x[0, 0]):
-        with pytest.raises(ValueError, match="features"):
+        with pytest.raises(ValueError, match="rows"):
             out.lift(wrong)
 
 
