@@ -109,6 +109,6 @@ def _items(one: Setting, part: Any) -> list[Any]:
     """The values that one option, perhaps with commas, stands for."""
     if not isinstance(part, str):
         return [part]
-    if part in EVERY and one.choices:
-        return list(one.choices)
+    if part in EVERY and (choices := POOLS if one.name == "pool" else one.choices):
+        return list(choices)
     return [one.parse(item) for item in part.split(",") if item]
