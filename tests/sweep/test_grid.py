@@ -8,7 +8,7 @@ import torch
 from sweep.sweeping import GRAPHS, small_jobs, write_tu
 
 from lcpool.data import DataWarning, builtin
-from lcpool.data.notices import say_once
+from lcpool.data.checks import warn_once
 from lcpool.settings import SETTINGS
 from lcpool.sweep.grid import Dataset, Grid, make_jobs, read_config, read_grids
 
@@ -28,7 +28,7 @@ def test_workers_do_not_repeat_what_was_said_of_a_dataset(tmp_path, monkeypatch)
     (folder / "RINGS_edge_labels.txt").write_text("1\n2\n" * (edges // 2))
     with pytest.warns(DataWarning, match="^MINE: "):
         dataset = Dataset.of(folder, name="MINE")
-    say_once.cache_clear()  # as in another process
+    warn_once.cache_clear()  # as in another process
     assert dataset.load().name == "MINE"  # A warning would be an error.
 
 

@@ -218,6 +218,7 @@ def test_curves_keep_every_bit():
     assert unpack(pack(curves))[0].tolist() == [0.1, 1e-300, float("inf")]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="POSIX permissions")
 def test_a_folder_that_cannot_be_written_to(finished):
     """Root may write everywhere, so as root this becomes somebody else first."""
@@ -234,6 +235,7 @@ def test_a_folder_that_cannot_be_written_to(finished):
     shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_a_disk_that_fails(tmp_path):
     """Where a file may not grow any more, SQLite calls it an input/output error."""
     pytest.importorskip("resource")
@@ -253,6 +255,7 @@ def small_disk():
     return prefix if tried.returncode == 0 else None
 
 
+@pytest.mark.slow
 def test_a_full_disk(tmp_path):
     prefix = small_disk()
     if prefix is None:

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from lcpool.cli.checks import import_from_here
 from lcpool.cli.errors import FAILED, one_line_errors
-from lcpool.cli.options import given, takes_settings
+from lcpool.cli.options import given, setting_options
 
 STOPPED = "stopped; the same command continues."
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -41,7 +41,7 @@ instead = partial(typer.Option, rich_help_panel="Instead of training")
 
 
 @app.callback()
-@takes_settings(several=True)
+@setting_options(several=True)
 def bench(
     context: typer.Context,
     paper: Annotated[

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lcpool.atomic import whole_file
+from lcpool.spreadsheet import protected, unprotected
 from lcpool.sweep.columns import EXPORTED, KEY, NAMES
 from lcpool.sweep.store import Store, unpack
 
@@ -78,7 +79,7 @@ class Results:
             path = path / "runs.csv"
         curves = path.with_suffix(".npz")
         table = self.runs[list(NAMES)].astype({c.name: c.csv_dtype for c in EXPORTED})
-        text = table.to_csv(index=False, lineterminator="\n")
+        text = protected(table).to_csv(index=False, lineterminator="\n")
         # Both are written before either takes the place of an older file.
         with whole_file(path) as csv:
             csv.write(text.encode())
@@ -136,18 +137,22 @@ def _without_runs(failures: list[Failure], parts: list[Results]) -> tuple[Failur
 
 
 def _read_csv(path: Path) -> Results:
+    what = f"{path} is not a table of runs"
+    instead = "Pass a store of 'lcpool bench', or a CSV file of 'lcpool bench export'."
     try:
         # As text first: a dataset may be called NA, and Python reads numbers to the last bit.
         runs = pd.read_csv(path, dtype="str", keep_default_na=False)
-        lacking = [column for column in EXPORTED if column.name not in runs.columns]
-        if missing := [column.name for column in lacking if not column.absent]:
-            raise ValueError(f"it lacks {', '.join(missing)}.")
-        runs = runs.assign(**{column.name: "" for column in lacking})
-        numbers = [name for name, kind in _dtypes().items() if kind == "float64"]
-        runs[numbers] = runs[numbers].replace("", "nan")
-        runs = runs[list(NAMES)].astype(_dtypes())
-    except ValueError as error:
-        raise ValueError(f"{path} is not a table of runs: {error}") from error
+    except ValueError as error:  # pandas' words do not help: they are about its parser.
+        raise ValueError(f"{what}: it cannot be read as CSV. {instead}") from error
+    lacking = [column for column in EXPORTED if column.name not in runs.columns]
+    if missing := [column.name for column in lacking if not column.absent]:
+        raise ValueError(f"{what}: it lacks {', '.join(missing)}. {instead}")
+    runs = unprotected(runs.assign(**{column.name: "" for column in lacking})[list(NAMES)])
+    for name, dtype in _dtypes().items():
+        try:
+            runs[name] = runs[name].replace("", "nan" if dtype == "float64" else "").astype(dtype)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{what}: not all of its '{name}' are numbers. {instead}") from error
     curves = path.with_suffix(".npz")
     return Results(runs, _read_curves(curves, runs) if curves.is_file() else {})
 

@@ -76,10 +76,10 @@ def execute(
     yield from (Noted(str(warning.message)) for warning in said)
     yield Planned(size)
 
-    def begin(part: Sequence[tuple[Cell, int]]) -> CellStack:
-        return CellStack(graphs, tuple(part), task, asked_to_stop)
+    def train(part: Sequence[tuple[Cell, int]]) -> Generator[Event, None, bool]:
+        return CellStack(graphs, tuple(part), task, asked_to_stop).train()
 
-    whole = yield from _with_plans(in_stacks(task.runs, size, begin, device))
+    whole = yield from _with_plans(in_stacks(task.runs, size, train, device))
     if whole:
         free_memory(device)
     yield Ended() if whole else Stopped()
