@@ -69,6 +69,11 @@ def test_a_damaged_one(copy, page):
     refused(copy, "damaged")
 
 
+def test_one_whose_tables_have_other_columns(copy):
+    damage(copy, copy.read_bytes().index(b'"test_accuracy" REAL'), b'"test_accuracx" REAL')
+    refused(copy, "damaged")
+
+
 def test_one_that_was_cut_off(copy):
     os.truncate(copy, copy.stat().st_size // 2)
     refused(copy, "damaged")

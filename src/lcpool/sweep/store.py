@@ -27,7 +27,7 @@ VERSION = 4
 APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
 BUSY_SECONDS = 60.0  # to wait for another process that is writing
 
-_SCHEMA = f"""
+_TABLES = f"""
 CREATE TABLE datasets (name TEXT PRIMARY KEY, digest TEXT NOT NULL, source TEXT, root TEXT) STRICT;
 CREATE TABLE cells (id TEXT PRIMARY KEY, {", ".join(c.schema for c in OF_CELL)},
     code TEXT NOT NULL, current INTEGER NOT NULL DEFAULT 1, stack INTEGER,
@@ -35,9 +35,8 @@ CREATE TABLE cells (id TEXT PRIMARY KEY, {", ".join(c.schema for c in OF_CELL)},
 CREATE TABLE runs (cell TEXT NOT NULL REFERENCES cells, {", ".join(c.schema for c in OF_RUN)},
     checksum TEXT NOT NULL, PRIMARY KEY (cell, run)) STRICT, WITHOUT ROWID;
 CREATE TABLE failures (cell TEXT NOT NULL, time REAL NOT NULL, reason TEXT NOT NULL) STRICT;
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {VERSION};
 """
+TABLES = [table.strip() for table in _TABLES.split(";") if table.strip()]
 
 # The columns of the tables of cells and runs that are compared and copied.
 CELL = ("id", *(column.name for column in OF_CELL), "code")
@@ -109,6 +108,9 @@ class Store:
                 f"{VERSION}); it was not changed. Install that version."
             )
         (verdict,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
+        tables = self.connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table'")
+        if verdict == "ok" and [table["sql"] for table in tables] != TABLES:
+            verdict = "its tables are not those of a store"
         if verdict != "ok":
             raise StoreError(_damaged(self.path, verdict))
 
@@ -121,8 +123,10 @@ class Store:
         self.use_log()
         with self.transaction() as connection:
             if self._empty():  # Another command may have created it meanwhile.
-                for statement in filter(str.strip, _SCHEMA.split(";")):
-                    connection.execute(statement)
+                for table in TABLES:
+                    connection.execute(table)
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def use_log(self) -> None:
         """Switch to WAL; here SQLite itself does not wait for other processes."""
