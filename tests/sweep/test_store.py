@@ -186,7 +186,11 @@ def test_a_store_that_is_deleted_or_moved_during_a_sweep(tmp_path, deed):
     assert outcome.rescued == path.with_name("bench.rescued.sqlite")
     assert outcome.stopped
     assert set(before) <= set(figures(outcome.rescued))
-    assert sweep(outcome.rescued, jobs).complete == 2
+    outcome.rescued.rename(path)
+    assert not list(path.parent.glob("*-wal"))
+    assert sweep(path, jobs).complete == 2
+    sweep(tmp_path / "undisturbed.sqlite", jobs)
+    assert figures(path) == figures(tmp_path / "undisturbed.sqlite")
 
 
 def test_runs_of_an_older_version_of_a_pooling_are_not_used(tmp_path, monkeypatch):

@@ -64,7 +64,7 @@ class Store:
             self.connection = self._open()
             try:
                 self._check()
-                self.file = _identity(self.place)
+                self.file, self.log = _identity(self.place), _identity(self._log("-wal"))
             except BaseException:
                 self.connection.close()
                 raise
@@ -82,8 +82,10 @@ class Store:
             connection = self._connect("mode=rw")
             connection.execute("PRAGMA query_only = 1")
             return connection
-        log = Path(f"{self.path}-wal")
-        return self._connect("mode=ro" if log.exists() else "mode=ro&immutable=1")
+        return self._connect("mode=ro" if self._log("-wal").exists() else "mode=ro&immutable=1")
+
+    def _log(self, end: str) -> Path:
+        return Path(f"{self.place}{end}")
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.place.as_uri()}?{mode}"
@@ -170,6 +172,10 @@ class Store:
     def close(self) -> None:
         with self.clear_errors():
             self.connection.close()
+        if not self.readonly and self.is_gone() and _identity(self._log("-wal")) == self.log:
+            # SQLite would take the log of this store for that of the next one at its place.
+            for end in ("-wal", "-shm"):
+                self._log(end).unlink(missing_ok=True)
 
     def __enter__(self) -> Store:
         return self
