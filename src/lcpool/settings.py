@@ -21,7 +21,7 @@ from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-NETWORK, POOLING, PROTOCOL = "The network", "The pooling", "The protocol"
+SCOPES = NETWORK, POOLING, PROTOCOL = "The network", "The pooling", "The protocol"
 
 BackboneName = Literal["hierarchical", "plain"]
 ConvName = Literal["gcn", "graphconv"]
@@ -58,6 +58,7 @@ class Setting:
         scope: the group it is shown in.
         choices: all allowed values, if they are few.
         least: the smallest allowed number.
+        most: the largest allowed number.
         above: a number must be finite and larger than this.
         plural: a second name, for grids.
         example: a value for error messages, where the default is None.
@@ -72,6 +73,7 @@ class Setting:
     scope: str
     choices: tuple[Any, ...] = ()
     least: float | None = None
+    most: float = math.inf
     above: float | None = None
     plural: str = ""
     example: Any = None
@@ -86,7 +88,8 @@ class Setting:
         name = name or self.name
         if value is None and type(None) in self.kinds:
             return None
-        if not self._fits(value):
+        commas = isinstance(value, str) and "," in value and self.scope in SCOPES  # no path
+        if commas or not self._fits(value):
             raise ValueError(self._wrong_type(value, name))
         if isinstance(value, Integral) and int in self.kinds:
             value = int(value)
@@ -96,6 +99,8 @@ class Setting:
             raise ValueError(self._no_choice(value))
         if self.least is not None and value < self.least:
             raise ValueError(f"'{name}' must be at least {self.least}, not {value}.")
+        if self.least is not None and value > self.most:
+            raise ValueError(f"'{name}' must be at most {self.most}, not {value}.")
         if self.above is not None and not self.above < value < math.inf:
             least = "positive" if self.above == 0 else f"more than {self.above}"
             raise ValueError(f"'{name}' must be {least}, not {value}.")
@@ -134,7 +139,11 @@ class Setting:
     def _wrong_type(self, value: Any, name: str) -> str:
         right = next(words for kind, words in TYPE_WORDS.items() if kind in self.kinds)
         example = json.dumps(self.default if self.example is None else self.example)
-        hint = " Pass a class as 'module:Class'." if isinstance(value, type) else ""
+        hint = ""
+        if isinstance(value, type):
+            hint = " Pass a class as 'module:Class'."
+        elif isinstance(value, list | tuple) or "," in str(value):
+            hint = " Several values go with lcpool bench and lcpool.compare."
         return (
             f"'{name}' must be {right}, not {value!r}: write {name} = {example}, for example.{hint}"
         )
@@ -237,7 +246,9 @@ class ProtocolSettings(SettingsGroup):
         PROTOCOL,
         plural="splits",
     )
-    seed: int = setting(0, "Seed of all random choices.", PROTOCOL, least=0, plural="seeds")
+    seed: int = setting(
+        0, "Seed of all random choices.", PROTOCOL, least=0, most=2**32 - 1, plural="seeds"
+    )
 
 
 GROUPS = (NetworkSettings, ProtocolSettings)
@@ -339,7 +350,7 @@ def labels(several: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def scopes(known: Iterable[Setting]) -> dict[str, list[Setting]]:
     """Settings by scope, in the order of the help."""
-    found: dict[str, list[Setting]] = {scope: [] for scope in (NETWORK, POOLING, PROTOCOL)}
+    found: dict[str, list[Setting]] = {scope: [] for scope in SCOPES}
     for one in known:
         found[one.scope].append(one)
     return found

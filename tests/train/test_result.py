@@ -405,7 +405,7 @@ def test_a_saved_model_is_the_same_model(pool, options, tmp_path):
     path = tmp_path / "model.pt"
     model = untrained(pool, **options)
     model.save(path)
-    loaded = Model.load(str(path))
+    loaded = Model.load(str(path), trust=":" in pool)
     assert (loaded.classes, loaded.dataset, loaded.mean_nodes) == (
         model.classes,
         model.dataset,
@@ -511,6 +511,21 @@ def test_a_file_cannot_call_any_function_as_its_pooling(tmp_path, capsys):
     values = torch.load(path, weights_only=True)
     values["architecture"]["pool"] = "builtins:print"
     torch.save(values, path)
-    with pytest.raises((TypeError, ValueError)):
-        Model.load(path)
+    for trust in (False, True):
+        with pytest.raises((TypeError, ValueError)):
+            Model.load(path, trust)
     assert capsys.readouterr().out == ""
+
+
+def test_a_module_that_a_file_names_is_imported_only_with_trust(tmp_path, monkeypatch):
+    (tmp_path / "named_by_a_file.py").write_text("raise SystemExit('executed')")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "model.pt"
+    untrained().save(path)
+    values = torch.load(path, weights_only=True)
+    values["architecture"]["pool"] = "named_by_a_file:Pooling"
+    torch.save(values, path)
+    with pytest.raises(ValueError, match="trust=True"):
+        Model.load(path)
+    with pytest.raises(SystemExit):
+        Model.load(path, trust=True)

@@ -78,17 +78,18 @@ def train(
         with own_errors(pool):
             result = train_network(
                 dataset, **said, device=device, stack=stack, root=root, progress=True,
-                checkpoints=_checkpoint_folder(checkpoints),
+                checkpoints=_checkpoint_folder(checkpoints), keep_checkpoints=True,
             )  # fmt: skip
     with one_line_errors("stopped."):
         if as_json:
             typer.echo(json.dumps(_without_nan(result.to_dict()), allow_nan=False))
         else:
             _print_result(result)
-        model = result.model  # An error, also without --save, if all runs diverged.
-        if save is not None:
-            model.save(save)
+        if save is not None and result.best is not None:
+            result.best.save(save)
             say(f"the model is in {save}")
+        result.remove_checkpoints()  # Last: with them, a model that could not be saved is not lost.
+        _ = result.model  # An error, also without --save, if all runs diverged.
 
 
 def _check_file(path: Path) -> None:

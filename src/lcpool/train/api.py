@@ -40,6 +40,7 @@ def train(
     device: str | torch.device | None = None,
     stack: int | None = None,
     checkpoints: str | Path | None = None,
+    keep_checkpoints: bool = False,
     root: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
     progress: bool = False,
@@ -57,6 +58,7 @@ def train(
         device: where to train; by default a GPU if there is one.
         stack: the most runs to train as one; by default as many as fit in memory.
         checkpoints: a folder to continue from after an interruption; by default none is written.
+        keep_checkpoints: do not remove them at the end; ``result.remove_checkpoints()`` does.
         root: where to look for the dataset.
         on_epoch: called after each epoch with the trainer.
         progress: show progress on stderr: a table in a terminal, lines elsewhere.
@@ -73,9 +75,12 @@ def train(
     graphs = load_dataset(dataset, root=root)
     folder = None if checkpoints is None else Path(checkpoints)
     with show_training(progress, len(numbers), on_epoch) as watch:
-        return train_runs(
+        result = train_runs(
             graphs, architecture, how, numbers, pick_device(device), stack, folder, watch
         )
+    if not keep_checkpoints:
+        result.remove_checkpoints()
+    return result
 
 
 def train_runs(
@@ -88,7 +93,10 @@ def train_runs(
     checkpoints: Path | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Result:
-    """Train the runs ``numbers`` of one network, in stacks of at most ``stack``."""
+    """Train the runs ``numbers`` of one network, in stacks of at most ``stack``.
+
+    Checkpoints stay until ``result.remove_checkpoints()``.
+    """
     if graphs.num_classes < 2:
         raise ValueError(f"{graphs.name} has {classes_of(graphs)}; training needs two classes.")
     graphs = graphs.to(device)
@@ -113,7 +121,7 @@ def train_runs(
                 on_epoch(event)
         if interrupted():  # The last epoch is complete in any case.
             raise KeyboardInterrupt
-    result = Result(
+    return Result(
         dataset=graphs.name,
         architecture=architecture,
         protocol=protocol,
@@ -122,10 +130,8 @@ def train_runs(
         device=device_name(device),
         stack=size,
         best=best_model(graphs, architecture, finished),
+        checkpoints=begun,
     )
-    for checkpoint in begun:
-        checkpoint.remove()
-    return result
 
 
 def best_model(

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,12 @@ class Checkpoint:
 
     def load(self, device: torch.device) -> dict[str, Any] | None:
         """The saved state; None without a file or, with a warning, with a damaged one."""
-        if self.path is None or not self.path.exists():
+        if self.path is None:
             return None
         try:
             state = read_whole(self.path, device)
+        except FileNotFoundError:
+            return None
         except (OSError, ValueError):
             state = None
         if not (isinstance(state, dict) and "runs" in state):
@@ -61,7 +63,8 @@ class Checkpoint:
 
     def remove(self) -> None:
         if self.path is not None:
-            self.path.unlink(missing_ok=True)
+            with suppress(OSError):  # What was trained is worth more than a clean folder.
+                self.path.unlink()
 
 
 @contextmanager

@@ -11,9 +11,14 @@ def pick_device(device: str | torch.device | None) -> torch.device:
     """The given device, or else a GPU if there is one."""
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    found = torch.device(device)
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device '{device}' was asked for, but torch sees no CUDA device.")
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        found = None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise ValueError(f"unknown device '{device}': choose cpu, cuda or cuda:N.")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device '{device}': torch sees {torch.cuda.device_count()} CUDA devices.")
     return found
 
 

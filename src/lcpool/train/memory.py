@@ -8,6 +8,7 @@ import torch
 
 from lcpool.data import GraphSet
 from lcpool.models import Architecture, Backbone
+from lcpool.settings import PROTOCOL, Setting
 from lcpool.train.loop import initial_model, run_losses
 from lcpool.train.protocol import Protocol
 from lcpool.train.seeding import seeded
@@ -17,6 +18,9 @@ from lcpool.train.stack import CannotStackError, Single, Stack
 USABLE = 0.8
 # On a CPU a larger stack gains little.
 ON_A_CPU = 10
+STACK = Setting(
+    "stack", (int, type(None)), None, "The most runs to train as one.", PROTOCOL, least=1, example=5
+)
 
 
 def stack_size(
@@ -40,8 +44,7 @@ def stack_size(
         limit: the most to train as one, instead of what fits.
         share: the share of a GPU's memory that this process may use.
     """
-    if limit is not None and limit < 1:
-        raise ValueError(f"'stack' must be at least 1, not {limit}.")
+    limit = STACK.checked(limit)
     size = min(runs, limit or runs)
     if size == 1:
         return 1

@@ -190,12 +190,18 @@ class Model:
         write_atomically(values, Path(path))
 
     @classmethod
-    def load(cls, path: str | Path) -> Model:
+    def load(cls, path: str | Path, trust: bool = False) -> Model:
         """Read a saved network; nothing in the file is executed (``weights_only``).
+
+        Args:
+            path: the file.
+            trust: allow the file to name a class of your own as its pooling (``module:Class``).
+                That module is imported, which executes its code.
 
         Raises:
             OSError: if the file cannot be opened.
-            ValueError: if it is not a model, or its pooling has changed since it was saved.
+            ValueError: if it is not a model, its pooling needs ``trust``, or its pooling has
+                changed since it was saved.
         """
         try:
             values = read_whole(Path(path))
@@ -208,6 +214,11 @@ class Model:
             )
         architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
         mean_nodes = values["mean_nodes"]
+        if ":" in architecture.pool and not trust:
+            raise ValueError(
+                f"{path} has the pooling '{architecture.pool}', whose module would be imported. If "
+                f"you trust the file and the module, pass trust=True."
+            )
         with seeded(0):
             network = Backbone(values["num_features"], len(classes), mean_nodes, architecture)
         try:

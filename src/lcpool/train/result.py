@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lcpool.models import Architecture
 from lcpool.settings import flat
+from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.model import Model
 from lcpool.train.protocol import RULES, EpochChoice, Protocol
 
@@ -110,6 +111,7 @@ class Result:
         device: where it was trained.
         stack: how many runs were trained as one.
         best: the network of the run with the best validation accuracy, None if all diverged.
+        checkpoints: the files from which the training would continue.
     """
 
     dataset: str
@@ -120,6 +122,7 @@ class Result:
     device: str
     stack: int
     best: Model | None
+    checkpoints: list[Checkpoint] = field(default_factory=list, repr=False, compare=False)
 
     def __repr__(self) -> str:
         counted = len(self.accuracies())
@@ -170,6 +173,11 @@ class Result:
         """Standard deviation over runs, in percentage points (n − 1); 0 for a single run."""
         values = self.accuracies(rule)
         return float(values.std(correction=min(1, len(values) - 1)))
+
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoints, once the model is saved or not needed."""
+        for checkpoint in self.checkpoints:
+            checkpoint.remove()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the network, as plain values; accuracies and shares in percent."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 
 from lcpool.train.checkpoint import Checkpoint
-from lcpool.train.device import free_memory, is_fault, is_out_of_memory
+from lcpool.train.device import free_memory, is_out_of_memory
 from lcpool.train.loop import Trainer
 
 Item = TypeVar("Item")
@@ -55,9 +55,7 @@ def training(
         try:
             if trainer.epoch:
                 checkpoint.save(trainer.state, now=stop or trainer.ended)
-        except (OSError, RuntimeError) as error:  # torch's own writer raises RuntimeError
-            if is_out_of_memory(error) or is_fault(error):
-                raise
+        except OSError as error:
             if not noted:
                 note(f"no checkpoint can be written to {checkpoint.path}: {error}")
             noted = True
