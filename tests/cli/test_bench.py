@@ -159,7 +159,7 @@ def test_merge(bench: Callable):
         (["--engine", "ray", "--cpus", "0"], "a job needs more than 0"),
         (["--store", "."], "is a folder"),
         (["--replay", "nopool/1"], "there is no such store"),
-        (["export", "none.sqlite", "out"], "is no file of results"),
+        (["export", "none.sqlite", "out"], "none.sqlite"),
         (["merge", "all.sqlite", "none.sqlite"], "there is no such store"),
     ],
 )

@@ -1,3 +1,4 @@
+import errno
 import io
 import itertools
 import json
@@ -410,6 +411,21 @@ def test_a_training_in_which_all_runs_diverge(
         assert found == {"by_accuracy": nothing, "by_loss": nothing}
     else:
         assert done.stdout.count("–") == 4
+
+
+def test_a_model_that_cannot_be_saved_is_one_line(
+    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(_: object, path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Model, "save", full)
+    done = lcpool_train(*SMALL, "--epochs", 1, "--save", tmp_path / "model.pt")
+    assert done.exit_code == 1
+    assert (
+        done.stderr.splitlines()[-1] == f"lcpool: {tmp_path / 'model.pt'}: No space left on device."
+    )
+    assert "±" in done.stdout  # What was trained is shown all the same.
 
 
 def test_the_command_line_alone_is_light():

@@ -29,7 +29,8 @@ def one_line_errors(when_interrupted: str) -> Iterator[None]:
         except ValueError as error:
             raise _exit(str(error), BAD_INPUT) from error
         except OSError as error:
-            raise _exit(_in_words(error), FAILED) from error
+            missing = isinstance(error, FileNotFoundError)
+            raise _exit(_in_words(error), BAD_INPUT if missing else FAILED) from error
         except RuntimeError as error:
             # By its name: torch may not have been imported yet.
             if type(error).__name__ != "OutOfMemoryError":
