@@ -18,7 +18,7 @@ from lcpool.report.comparison import Comparison, pairs_over_datasets, pairs_over
 from lcpool.report.findings import FRESH, provenance, why_no_test
 from lcpool.report.plots import colours, costs, diagram, learning, shapes, spread
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
-from lcpool.report.tables import constant_mark, highlighted, layouts
+from lcpool.report.tables import constant_mark, highlighted, layouts, rank_rows
 from lcpool.report.words import count, duration, figure, memory, p_value, signed
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _content(report: Report) -> dict[str, Any]:
         "provenance": provenance(report),
         "layouts": layouts(report.cells),
         "highlighted": highlighted(report),
-        "rankings": report.rankings(),
+        "ranks": rank_rows(report.ranked),
         "diagram": diagram(report),
         "spread": spread(report),
         "learning": learning(report),
