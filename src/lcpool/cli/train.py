@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lcpool.cli.checks import check_device, check_own_pooling, import_from_here
+from lcpool.cli.checks import check_own_pooling, import_from_here
 from lcpool.cli.errors import one_line_errors, say
 from lcpool.cli.options import given, setting_options
 from lcpool.settings import SETTINGS, in_groups
@@ -64,9 +64,9 @@ def train(
         from lcpool.models import Architecture
         from lcpool.models.pooling import own_errors
         from lcpool.train import train as train_network
+        from lcpool.train.device import pick_device
 
-        if device is not None:
-            check_device(device)
+        pick_device(device)  # Before any data is read.
         if save is not None:
             _check_file(save)
         said = given(context, settings)
