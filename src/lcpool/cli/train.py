@@ -135,12 +135,12 @@ def _print_result(result: Result) -> None:
 
     a = result.architecture
     # The share of the largest class is the accuracy of always predicting it.
-    data = (str(result.num_test), _percent(result.largest_class, 1))
+    data = (str(result.num_test), _in_percent(result.largest_class, 1))
     table = Table("chosen by", "test accuracy", "test graphs", "largest class", box=SIMPLE_HEAD)
     lines = _circumstances(result)
     for rule in RULES:
         spread = f" ± {result.std(rule):.2f}" if len(result.accuracies(rule)) > 1 else ""
-        table.add_row(f"validation {rule}", _percent(result.mean(rule), 2, spread), *data)
+        table.add_row(f"validation {rule}", _in_percent(result.mean(rule), 2, spread), *data)
         if constant := result.constant_runs(rule):
             lines.append(
                 f"the same class for all test graphs, chosen by validation {rule}: "
@@ -153,7 +153,7 @@ def _print_result(result: Result) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _percent(value: float, digits: int, spread: str = "") -> str:
+def _in_percent(value: float, digits: int, spread: str = "") -> str:
     return "–" if math.isnan(value) else f"{value:.{digits}f}{spread} %"
 
 

@@ -252,8 +252,8 @@ def datasets_sheet(c: Comparison, reference: str, picked: bool) -> Sheet | None:
                 lambda better, row: f"{better} of {row['datasets']}"),
         Heading("p", "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to "
                 "13.", "p", lambda p, row: p_value(p)),
-        _corrected("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
-        _corrected("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
+        _p_heading("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
+        _p_heading("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
                    "p_nemenyi"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "Student's t-test over these datasets would call significant, corrected for the "
@@ -279,7 +279,7 @@ def splits_sheet(c: Comparison, reference: str, picked: bool, by: list[str]) -> 
                 "overlap, and the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer "
                 f"than {FEWEST_RUNS} runs, or the same difference in all.", "p",
                 lambda p, row: p_value(p)),
-        _corrected("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
+        _p_heading("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "this test would call significant, with this spread and this many comparisons.",
                 "smallest", _digits(2)),
@@ -293,7 +293,7 @@ def _correction(pairs: pd.DataFrame, picked: bool) -> str:
     return f"{tests}: {why}" if picked else tests
 
 
-def _corrected(title: str, tip: str, column: str) -> Heading:
+def _p_heading(title: str, tip: str, column: str) -> Heading:
     """Bold where it is significant; a p that is not corrected never is."""
     return Heading(title, tip, column, lambda p, row: p_value(p),
                    lambda row: "significant" if row[column] < ALPHA else "")  # fmt: skip
