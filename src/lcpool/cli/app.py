@@ -49,7 +49,5 @@ def demo(
 
         from lcpool.demo import show_graph, show_ranking
 
-        torch.set_num_threads(
-            1
-        )  # Small networks gain little from more, and lose on a busy machine.
+        torch.set_num_threads(1)  # More gain little here, and lose on a busy machine.
         show_graph() if graph else show_ranking()
