@@ -3,7 +3,12 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper audit readme paper-test tables test lint types unit wheel format clean
+.PHONY: help demo paper audit readme paper-test tables quick test checks lint types unit wheel format clean
+
+# Bytecode is kept, for many tests start processes that import everything. Tests run in as many
+# processes as there are cores, each with one thread, and skips say why.
+export PYTHONDONTWRITEBYTECODE =
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -rs -n auto --dist worksteal
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -20,7 +25,7 @@ audit: $(READY)  ## write docs/paper-audit.md anew from paper/results
 
 # Not part of `make test`: another version of pandas or scipy may write other bytes.
 paper-test: $(READY)  ## the paper's figures, claims and documents, to the byte
-	OMP_NUM_THREADS=1 $(BIN)/pytest paper -n auto --dist worksteal
+	$(PYTEST) paper
 
 readme: $(READY)  ## write the figures of README.md again from paper/results
 	$(BIN)/python -m paper readme paper/results README.md
@@ -28,7 +33,15 @@ readme: $(READY)  ## write the figures of README.md again from paper/results
 tables: $(READY)  ## write the docs' tables of settings and columns anew
 	$(BIN)/python docs/tables.py
 
-test: lint types unit wheel  ## everything CI runs
+quick: $(READY)  ## style, and the tests that are not slow: under a minute, for the edit cycle
+	$(BIN)/ruff check .
+	$(PYTEST) -m 'not slow' tests
+
+# The tests often wait for processes that they started; what else is checked fills the gaps.
+test:  ## everything CI runs
+	@$(MAKE) --no-print-directory -j2 unit checks
+
+checks: lint types wheel
 
 lint: $(READY)  ## style, and the order of the rooms
 	$(BIN)/ruff check .
@@ -38,10 +51,8 @@ lint: $(READY)  ## style, and the order of the rooms
 types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
-# One thread each: the workers share the cores already. Bytecode is kept, for many tests start
-# processes that import everything anew.
 unit: $(READY)  ## the tests, and the examples in docstrings
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
+	$(PYTEST)
 
 # The wheel alone, away from the sources: what `pip install lcpool` gives.
 wheel: $(READY)  ## a built wheel installs and imports
@@ -62,5 +73,6 @@ clean:  ## remove what was built, the virtual environment included
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lcpool needs Python 3.11 or later: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	    --constraint constraints.txt --editable '.[dev]'
 	touch $@

@@ -37,10 +37,10 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components, shortest_path
 
 from lcpool.data import GraphSet, load_dataset
-from lcpool.data.table import paper_datasets
 from lcpool.graph.graph import Graph
 from lcpool.models.pooling import POOLINGS
 from lcpool.nn.conv import convolve
+from lcpool.sweep.grid import PAPER_DATASETS
 from lcpool.train import Model, train
 
 BATCH = 64
@@ -153,7 +153,7 @@ def measure(dataset: str, pools: list[str], args: argparse.Namespace, look: Proc
 def main() -> None:
     """Train, look, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--datasets", nargs="+", default=list(paper_datasets()))
+    parser.add_argument("--datasets", nargs="+", default=PAPER_DATASETS)
     parser.add_argument("--pools", nargs="+", default=list(POOLINGS), help="or module:Class")
     parser.add_argument("--ratio", type=float, default=0.5)
     parser.add_argument("--epochs", type=int, default=20)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report.words import signed
 from paper import choosing
+from paper.datasets import paper_datasets
 from paper.published import OURS
 from paper.report import PaperReport
 from paper.shown import EARLIER, NONE, analyses, named, shown, take

@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lcpool.data.table import paper_datasets
 from lcpool.models import POOLINGS
 from lcpool.report.cells import CELL, GROUP
 from lcpool.report.comparison import Comparison, pairs_over_splits
@@ -19,6 +18,7 @@ from lcpool.report.tables import Markdown
 from lcpool.report.words import count, figure
 from paper import advice, choosing
 from paper.claims import Claim
+from paper.datasets import paper_datasets
 from paper.oddities import oddities, ranking
 from paper.published import OURS, VARIANT
 from paper.report import PaperReport, as_paper

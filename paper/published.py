@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lcpool.data.table import paper_datasets
 from lcpool.report import Comparison, Reference
 from lcpool.report.statistics import Array
 from lcpool.sweep.results import Results
+from paper.datasets import paper_datasets
 
 OURS = "lcpool"
 # A variant of it, which the paper does not rank.

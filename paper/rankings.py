@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lcpool.data.table import paper_datasets
 from lcpool.report.statistics import Array, ranks
 from lcpool.report.tables import Backbone
+from paper.datasets import paper_datasets
 from paper.published import published, published_ranks
 
 # Half of the last digit that the paper prints, and a little for the arithmetic.

@@ -9,7 +9,6 @@ from typing import Self
 
 import pandas as pd
 
-from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report import Comparison, Report
 from lcpool.report.cells import CELL, GROUP, Names, choose
@@ -19,6 +18,7 @@ from lcpool.report.statistics import FEWEST_RUNS
 from lcpool.report.words import listed
 from lcpool.sweep.results import Results
 from paper.claims import Claim, claims
+from paper.datasets import paper_datasets
 from paper.published import OURS, VARIANT, in_paper_order, reference
 
 TEMPLATE, STYLE = (Path(__file__).with_name(f"page.{end}") for end in ("html.j2", "css"))

@@ -1,5 +1,6 @@
 import importlib.util
 import os
+import re
 
 import pytest
 import torch
@@ -14,6 +15,16 @@ from lcpool.ops import kernels
 settings.register_profile("lcpool", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("lcpool")
 
+# Rooms whose tests train, start processes and write whole reports.
+SLOW = re.compile(r"tests/(cli|models|report|train)/|tests/sweep/(?!test_(grid|store))")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of whole rooms as slow; elsewhere those that are say so themselves."""
+    for item in items:
+        if SLOW.match(item.nodeid):
+            item.add_marker("slow")
+
 
 @pytest.fixture
 def poisoned():
@@ -23,7 +34,7 @@ def poisoned():
     torch.use_deterministic_algorithms(False)
 
 
-@pytest.fixture(params=["numba", "triton", "torch"])
+@pytest.fixture(params=["numba", pytest.param("triton", marks=pytest.mark.slow), "torch"])
 def backend(request, monkeypatch, poisoned):
     """An operation compiled for a CPU, compiled for a GPU (interpreted), and in plain torch."""
     name = request.param

@@ -10,10 +10,12 @@ from lcpool.train import train
 NAMES = ("KMISPooling", "EdgeContraction", "RandomSelection")
 
 
+@pytest.mark.slow
 def test_the_checks_of_the_page_pass():
     exec(page.CHECKS, page.__dict__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_poolings_of_the_page_train_as_one(name):
     graphs = builtin(num_graphs=40)

@@ -64,6 +64,7 @@ def kind_of_display(**environment):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals are not POSIX's")
 def test_lines_where_a_terminal_cannot_redraw(monkeypatch):
     assert kind_of_display() == "LiveDisplay"
@@ -87,12 +88,3 @@ def test_python_shows_progress_where_it_is_asked_to(shown, capsys):
     said = capsys.readouterr()
     assert said.out == ""
     assert ("nopool fresh: done in" in said.err) == shown
-
-
-def test_rich_is_imported_only_where_something_is_shown():
-    code = (
-        "import sys; import lcpool.progress, lcpool.train.progress\n"
-        "print([m for m in sys.modules if m.partition('.')[0] == 'rich'])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -189,6 +189,7 @@ def test_the_cache_lies_where_the_platform_keeps_caches(
     assert cache.user_cache() == Path(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
 @pytest.mark.parametrize("name", ["PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2"])
 def test_the_second_load_of_a_real_set_reads_no_text(

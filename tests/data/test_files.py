@@ -61,6 +61,7 @@ write_atomically(1, Path(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_what_a_killed_writer_left_goes_with_the_next_writing(path: Path):
     write_atomically(0, path)

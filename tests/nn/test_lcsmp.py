@@ -77,7 +77,7 @@ def watched(score: LCSMP) -> LCSMP:
     return score
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(example=graphs(), width=st.sampled_from([1, 5, 130]))
 def test_the_operator_equals_the_composition_of_layers(example: Example, width, backend):
     torch.manual_seed(example.seed)
@@ -132,7 +132,7 @@ def test_low_precision_sums_do_not_stall():
 
 
 def test_wrong_width_is_named():
-    with pytest.raises(ValueError, match=r"LCSMP\(8\) takes features of width 8, but got 5"):
+    with pytest.raises(ValueError, match=r"LCSMP\(8\)"):
         LCSMP(8)(torch.randn(3, 5), torch.tensor([[0], [1]]))
 
 

@@ -231,6 +231,7 @@ print(star(4000, 2**17).save(sys.argv[1]).size(1), peak() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is counted differently elsewhere")
 def test_memory_does_not_grow_with_the_output(tmp_path: Path):
     """A star of 4000 leaves becomes 16 M edges: 256 MB in one piece, 4 MB a block."""
@@ -242,6 +243,7 @@ def test_memory_does_not_grow_with_the_output(tmp_path: Path):
     assert grown < 24e6
 
 
+@pytest.mark.slow
 def test_blocks_on_ray(tmp_path):
     """The example, on two workers; what a run before has finished is not found again."""
     pytest.importorskip("ray")

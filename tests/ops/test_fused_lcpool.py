@@ -12,7 +12,7 @@ from lcpool.ops.fused_lcpool import score_and_select
 from lcpool.ops.gate import gate
 from lcpool.ops.topk import KeepPlan, topk
 
-each = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+each = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 pytestmark = pytest.mark.usefixtures("backend")
 
 

@@ -24,7 +24,7 @@ def gpu_fits(*sizes):
 def _narrow(monkeypatch):
     """Blocks of columns that small graphs do not fit into: Triton's interpreter is slow."""
     if importlib.util.find_spec("triton") is not None:
-        monkeypatch.setattr("lcpool.ops.product.gpu.COLUMNS", 16)
+        monkeypatch.setattr("lcpool.ops.product.gpu.TILE_COLUMNS", 16)
 
 
 @pytest.mark.usefixtures("backend")
@@ -40,6 +40,7 @@ def test_equals_the_dense_product(with_graphs, self_loops):
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["triton"], indirect=True)
 @pytest.mark.parametrize("with_graphs", [True, False])
 def test_a_gpu_needs_no_joins(backend, with_graphs, monkeypatch):

@@ -109,15 +109,16 @@ def test_gradients_reach_features_and_score():
         assert (parameter.grad.abs().sum() > 1e-12) == (name != "score.lin_s.bias"), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("star", "strict"), [(False, False), (True, True)])
 @pytest.mark.parametrize("order", ["one graph", "sorted", "shuffled"])
 def test_every_kernel_gives_the_same_bits_each_time(order, star, strict, backend):
     """With torch's deterministic algorithms, which refuse some operations, and without."""
-    n = 24 if backend == "triton" else 2400  # large enough for two threads; its interpreter is slow
+    n = {"triton": 12, "torch": 240, "numba": 2400}[backend]  # the last is enough for two threads
     generator = torch.Generator().manual_seed(0)
     edges = torch.randint(0, n, (2, 4 * n), generator=generator)
     edges[:, :n] //= n // 4  # hubs
-    batch = torch.arange(n) // 900 if order == "sorted" else torch.arange(n) % 3
+    batch = torch.arange(n) * 3 // n if order == "sorted" else torch.arange(n) % 3
     x = torch.randn(n, 32, generator=generator, requires_grad=True)
     torch.manual_seed(0)
     pool = LCPooling(32, cluster=FastGCNConv(32, 32) if star else None)
@@ -158,7 +159,7 @@ def test_lc_pool_star():
     out = pool(x, PATH)
     X = pool.cluster(x, PATH)
     torch.testing.assert_close(out.x, (X * pool.score(X, PATH).view(-1, 1))[out.perm])
-    with pytest.raises(ValueError, match="width 8, but got 4"):
+    with pytest.raises(ValueError, match="width 8"):
         LCPooling(8, cluster=GCNConv(8, 4))(x, PATH)
 
 
@@ -267,6 +268,8 @@ def test_what_else_goes_step_by_step():
 def test_the_operator_gives_what_the_steps_give(star):
     pool = LCPooling(8, cluster=FastGCNConv(8, 8) if star else None).double()
     x = torch.randn(5, 8).double()
-    one, steps = pool.fused(graph_of(x)), LocalClusterPooling.select(pool, graph_of(x))
+    one = pool.select(graph_of(x))
+    pool.score.lin_x.register_forward_hook(lambda *_: None)
+    steps = pool.select(graph_of(x))
     assert torch.equal(one.perm, steps.perm)
     torch.testing.assert_close((one.x, one.score), (steps.x, steps.score))

@@ -16,8 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import Linear as PyGLinear
 
-from lcpool.nn.leaf import Bias, Projection, project
+from lcpool.nn.lcsmp import Bias
 from lcpool.nn.norm import BatchNorm
+from lcpool.nn.score import Projection, project
 from lcpool.train.stack.rows import CannotStackError, Levels, Running, RunRows
 from lcpool.train.stack.runwise import RunwiseBatchNorm, RunwiseLinear, aligned
 
@@ -174,9 +175,9 @@ class BiasAfter(nn.Module):
         self.conv, self.added = conv, bias
 
     @property
-    def usual(self) -> bool:
-        """As the convolution's own attribute."""
-        return getattr(self.conv, "usual", False)
+    def takes_edges(self) -> bool:
+        """Whether the convolution takes :class:`Edges`."""
+        return getattr(self.conv, "takes_edges", False)
 
     def forward(self, *args: Any) -> Tensor:
         out: Tensor = self.added(self.conv(*args))

@@ -19,7 +19,7 @@ from torch_geometric.nn import GCNConv
 
 from lcpool.data import GraphBatch, GraphSet
 from lcpool.models import Backbone, Output
-from lcpool.nn.leaf import Bias
+from lcpool.nn.lcsmp import Bias
 from lcpool.pool import Pooled
 from lcpool.train.model import tensors_of
 from lcpool.train.seeding import seeded

@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
-from lcpool.sweep import mps
-from lcpool.sweep.mps import CONTROL, MPS
+from lcpool.sweep.engines import mps
+from lcpool.sweep.engines.mps import CONTROL, MPS
 
 SCRIPT = """#!/bin/sh
 echo "$* $(cat) $CUDA_MPS_PIPE_DIRECTORY $CUDA_MPS_LOG_DIRECTORY" >> {log}

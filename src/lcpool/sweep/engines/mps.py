@@ -1,4 +1,4 @@
-"""CUDA MPS: lets processes share a GPU at the same time, where they would else take turns."""
+"""CUDA MPS, which lets several processes use a GPU at the same time, not in turns."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import psutil
 
 CONTROL = "nvidia-cuda-mps-control"
 PREFIX = "lcpool-mps-"
-SECONDS = 20.0  # The daemon answers at once, or not at all.
+SECONDS = 20.0  # The daemon answers at once or not at all.
 
 
 class MPS:
-    """A daemon of our own, with its pipes and logs in a folder of its own.
+    """An MPS daemon with its own folder for pipes and logs.
 
     Attributes:
-        environment: what processes need to find it.
+        environment: the variables by which processes find it.
     """
 
     def __init__(self) -> None:
@@ -29,11 +29,11 @@ class MPS:
 
     @staticmethod
     def available() -> bool:
-        """Whether there is a daemon to start, and none that is meant to be used already."""
+        """Whether MPS is installed, and the environment names no daemon to use already."""
         return shutil.which(CONTROL) is not None and "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
 
     def start(self) -> str | None:
-        """Start the daemon; what went wrong, if something did."""
+        """Start the daemon; returns what went wrong, or None."""
         clean_up()
         try:
             code = _run([CONTROL, "-d"], self.folder)
@@ -43,12 +43,11 @@ class MPS:
         return said or f"exit status {code}" if code else None
 
     def stop(self) -> None:
-        """End the daemon and its server."""
         _quit(self.folder)
 
 
 def clean_up() -> None:
-    """End daemons whose commands were killed."""
+    """End daemons whose command was killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         pid = folder.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdigit() and not psutil.pid_exists(int(pid)) and os.access(folder, os.W_OK):
@@ -64,7 +63,7 @@ def _quit(folder: Path) -> None:
 
 
 def _terminate(pid_file: Path) -> None:
-    """End a daemon of ours that does not answer."""
+    """Kill a daemon that does not answer."""
     try:
         process = psutil.Process(int(pid_file.read_text()))
         if CONTROL.startswith(process.name()):  # the system cuts long names
@@ -81,7 +80,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _run(command: list[str], folder: Path, said: str = "") -> int:
-    # Into a file: the daemon would keep a pipe open, and who reads it would wait.
+    # Into a file: the daemon would keep a pipe open, and its reader would wait.
     with (folder / "said").open("w") as output:
         done = subprocess.run(
             command, input=said, env={**os.environ, **_environment(folder)}, text=True,

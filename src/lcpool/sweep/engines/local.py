@@ -1,4 +1,4 @@
-"""The engine of processes on this machine."""
+"""The engine of worker processes on this machine."""
 
 from __future__ import annotations
 
@@ -10,42 +10,41 @@ from pathlib import Path
 
 import torch
 
-from lcpool.sweep.engine import EngineError, Happened
-from lcpool.sweep.events import Ended, Event, Failed, Noted, Stopped, Task, is_fault
-from lcpool.sweep.mps import MPS
-from lcpool.sweep.worker import Worker
+from lcpool.sweep.engines.engine import EngineError, Happened
+from lcpool.sweep.engines.mps import MPS
+from lcpool.sweep.engines.task import Ended, Event, Failed, Noted, Stopped, Task, is_fault
+from lcpool.sweep.engines.worker import Worker
 from lcpool.train.device import pick_device
 
-# Workers that may die one after the other before they are ready.
+# How many workers in a row may die before they are ready.
 STILLBORN = 3
-# Under MPS, in a trial on an H200, each of 14 processes kept over 80 % of the speed of one alone;
-# more were not tried.
+# Under MPS on an H200, each of 14 processes kept over 80 % of the speed of one alone; more were
+# not measured.
 MOST_ON_A_GPU = 14
 
 
 class LocalEngine:
     """Worker processes, which are replaced when they die.
 
-    Several workers on one GPU share it through MPS where that is available. It is one domain of
-    faults: when the GPU faults, all are ended and started anew.
+    Several workers share a GPU through MPS where that is available. Then a fault of the GPU takes
+    all of them down, and all are started again.
 
     Args:
         on: the devices to train on.
-        workers: how many processes; by default as many as pay.
+        workers: how many processes; by default :func:`default_workers`.
         folder: for what the workers print.
-        jobs: how many there are; more workers are of no use.
+        jobs: how many jobs there are; more workers are never started.
     """
 
     def __init__(
         self, on: Sequence[torch.device], workers: int | None, folder: Path, jobs: int
     ) -> None:
-        cores = available_cores()
-        self.cuda = on[0].type == "cuda"
+        cores, cuda = available_cores(), on[0].type == "cuda"
         if workers is None:
             workers = default_workers(on, cores, MPS.available())
         self.slots = max(1, min(workers, jobs))
         self.devices, self.folder = on, folder
-        self.threads = 1 if self.cuda else max(1, cores // self.slots)
+        self.threads = 1 if cuda else max(1, cores // self.slots)
         self.share = min(1.0, len(on) / self.slots)
         self.workers: list[Worker] = []
         self.said: list[Happened] = []
@@ -53,20 +52,18 @@ class LocalEngine:
         self.stillborn = 0
         self.started = 0
         folder.mkdir(parents=True, exist_ok=True)
-        shared = self.cuda and self.slots > len(on)
+        shared = cuda and self.slots > len(on)
         self.mps = self._start_mps() if shared and MPS.available() else None
 
     def submit(self, task: Task) -> None:
-        """Give a task to an idle worker, or to a new one."""
         idle = next((worker for worker in self.workers if worker.task is None), None)
         (idle or self._start_worker()).give(task)
 
     def events(self, timeout: float) -> list[Happened]:
-        """What the workers have said, the deaths of some included."""
         happened: list[Happened] = []
         connection.wait([worker.pipe for worker in self.workers], timeout)
         for worker in list(self.workers):
-            if worker in self.workers:  # It may have been ended on account of another.
+            if worker in self.workers:  # A fault of another may have ended it.
                 happened.extend(self._listen(worker))
         if self.mps is not None and any(is_fault(event) for _, event in happened):
             happened = self._start_over(happened)
@@ -74,7 +71,7 @@ class LocalEngine:
         return [*said, *happened]
 
     def stop(self) -> None:
-        """Ask all workers to stop; those that have not begun need not."""
+        """Ask all workers to stop; those that are not ready are ended at once."""
         for worker in [worker for worker in self.workers if worker.task is not None]:
             if worker.ready:
                 worker.stop()
@@ -83,7 +80,6 @@ class LocalEngine:
                 self._end([worker])
 
     def abandon(self, task: Task) -> None:
-        """Kill the worker that has a task."""
         self._end([worker for worker in self.workers if worker.task is task])
 
     def close(self) -> None:
@@ -94,7 +90,7 @@ class LocalEngine:
             self.mps = None
 
     def _end(self, workers: Sequence[Worker]) -> None:
-        """End some workers, by force if they are at work: all are told before one is waited for."""
+        """End some workers, by force if they are training; first tell all, then wait for each."""
         going = list(workers)
         self.workers = [worker for worker in self.workers if worker not in going]
         for worker in going:
@@ -122,19 +118,19 @@ class LocalEngine:
         return happened
 
     def _without_mps(self, event: Event) -> Event:
-        """A fault that nobody else shares is a failure like any other."""
+        """Without MPS a fault concerns one process: a failure like any other."""
         return replace(event, fault=False) if is_fault(event) and self.mps is None else event
 
     def _bury(self, worker: Worker) -> list[Happened]:
-        """Take a dead worker out; its task has failed, unless the worker never began it."""
+        """Remove a dead worker; its task has failed, unless the worker never began it."""
         task, ready = worker.task, worker.ready
         self.workers.remove(worker)
         how = worker.end()
         if ready:
             return [] if task is None else [(task, Failed(how))]
         if self.mps is not None and not self.proven:
-            self._note(f"CUDA MPS is of no use here, going on without it: {how}")
-            self._abandon_mps()
+            self._note(f"no worker starts under CUDA MPS, continuing without it: {how}")
+            self._give_up_mps()
         else:
             self.stillborn += 1
             if self.stillborn >= STILLBORN:
@@ -144,7 +140,7 @@ class LocalEngine:
         return []
 
     def _start_over(self, happened: list[Happened]) -> list[Happened]:
-        """End every worker after a fault; those at work have gone down with it."""
+        """End every worker after a fault; their tasks have failed with it."""
         reason = next(event.reason for _, event in happened if is_fault(event))
         lost = [worker.task for worker in self.workers if worker.task is not None]
         assert self.mps is not None
@@ -153,7 +149,7 @@ class LocalEngine:
         self.mps = self._start_mps()
         return [*happened, *((task, Failed(reason, fault=True)) for task in lost)]
 
-    def _abandon_mps(self) -> None:
+    def _give_up_mps(self) -> None:
         tasks = [worker.task for worker in self.workers if worker.task is not None]
         self.close()
         for task in tasks:
@@ -165,7 +161,7 @@ class LocalEngine:
         if wrong is None:
             return mps
         mps.stop()
-        self._note(f"CUDA MPS cannot be started, going on without it: {wrong}")
+        self._note(f"CUDA MPS cannot be started, continuing without it: {wrong}")
         return None
 
     def _note(self, message: str) -> None:
@@ -186,7 +182,7 @@ def available_cores() -> int:
 
 
 def devices(name: str | torch.device | None) -> list[torch.device]:
-    """The devices that a name stands for: "cuda" alone for all there are."""
+    """The devices that a name stands for: "cuda" is all GPUs."""
     found = pick_device(name)
     if found.type == "cuda" and found.index is None:
         return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
@@ -194,10 +190,10 @@ def devices(name: str | torch.device | None) -> list[torch.device]:
 
 
 def default_workers(on: Sequence[torch.device], cores: int, mps: bool) -> int:
-    """As many workers as pay.
+    """How many workers to start by default.
 
-    On CPUs a core each: these networks are too small to gain from more. GPUs wait for Python, so
-    they serve a process for each core, if they can serve several at once.
+    On CPUs one per core: these networks are too small to gain from more threads. A GPU waits for
+    Python most of the time, so with MPS it serves one process per core.
     """
     if on[0].type == "cpu":
         return cores

@@ -3,8 +3,8 @@
 import pytest
 from sweep.sweeping import Silent, figures, small_jobs, sweep
 
-from lcpool.sweep.engine import EngineError
-from lcpool.sweep.ray import RayEngine
+from lcpool.sweep.engines.engine import EngineError
+from lcpool.sweep.engines.ray import RayEngine
 
 pytest.importorskip("ray", reason="the engine for clusters needs Ray: pip install 'lcpool[ray]'")
 
@@ -33,7 +33,7 @@ def test_a_node_killed_in_the_middle(cluster, tmp_path):
 
     class Killer(Silent):
         def show(self, sweep):
-            begun = [work for work in sweep.at_work.values() if work.progress]
+            begun = [work for work in sweep.at_work.values() if work.epoch]
             if len(nodes) == 2 and len(begun) == 2:
                 cluster.remove_node(nodes.pop(), allow_graceful=False)
 
@@ -41,13 +41,13 @@ def test_a_node_killed_in_the_middle(cluster, tmp_path):
     outcome = sweep(tmp_path / "a.sqlite", jobs, engine, view)
     assert len(nodes) == 1
     assert (outcome.complete, outcome.failed, outcome.runs) == (3, [], 6)
-    assert sum("its node died" in line for line in view.said) == 1
+    assert sum("node died" in line for line in view.said) == 1
     sweep(tmp_path / "b.sqlite", jobs)
     assert figures(tmp_path / "a.sqlite") == figures(tmp_path / "b.sqlite")
 
 
 def test_a_cluster_without_room_is_refused(cluster):
-    with pytest.raises(EngineError, match=r"no node of the Ray cluster has 1 CPUs and 7 GPUs"):
+    with pytest.raises(EngineError, match="7 GPUs"):
         RayEngine(cluster.address, cpus=1, gpus=7)
-    with pytest.raises(ValueError, match="a job needs more than"):
+    with pytest.raises(ValueError, match="cpus"):
         RayEngine(cluster.address, cpus=0, gpus=0)

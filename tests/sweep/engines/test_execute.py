@@ -5,22 +5,21 @@ import pytest
 import torch
 from sweep.sweeping import CPU, GRAPHS, small_jobs
 
-from lcpool.sweep import circumstances, work
-from lcpool.sweep.circumstances import commit
-from lcpool.sweep.events import (
+from lcpool.sweep.engines import execute
+from lcpool.sweep.engines.execute import attempt, commit
+from lcpool.sweep.engines.task import (
     Begun,
     Ended,
+    EpochDone,
     Failed,
     Finished,
     Noted,
     Planned,
-    Progress,
     Stopped,
     Task,
     in_short,
 )
 from lcpool.sweep.store import unpack
-from lcpool.sweep.work import attempt
 from lcpool.train import Trainer, checkpoint, train
 from lcpool.train.device import is_fault
 
@@ -66,8 +65,8 @@ def test_what_a_job_says():
     (job,) = small_jobs(["nopool"], epochs=3)
     begun, planned, *progress, finished, ended = events(job)
     assert (begun, planned) == (Begun(), Planned(2))
-    assert [p.epoch for p in progress if isinstance(p, Progress)] == [1, 2, 3]
-    assert progress[-1].going == progress[-1].left == 0
+    assert [p.epoch for p in progress if isinstance(p, EpochDone)] == [1, 2, 3]
+    assert progress[-1].going == 0
     assert isinstance(finished, Finished)
     assert isinstance(ended, Ended)
     assert sum(row["seconds"] for row in finished.rows) > 0
@@ -106,13 +105,13 @@ def test_out_of_memory_with_a_single_run_is_a_failure(monkeypatch):
     *_, failed = events(job)
     assert isinstance(failed, Failed)
     assert not failed.fault
-    assert "out of memory" in failed.last_line
+    assert "out of memory" in failed.reason
 
 
 def test_what_goes_wrong_in_a_pooling_of_ones_own_is_told_with_file_and_line():
     (job,) = small_jobs(["sweep.poolings:Raises"])
     *_, failed = events(job)
-    assert re.match(r"\S*poolings\.py:\d+: ZeroDivisionError: no luck$", failed.last_line)
+    assert re.match(r"\S*poolings\.py:\d+: ZeroDivisionError: no luck$", in_short(failed.reason))
     assert "Traceback" in failed.reason
     (job,) = small_jobs(["sweep.poolings:Faults"])
     *_, failed = events(job)
@@ -123,9 +122,9 @@ def test_a_checkpoint_is_of_one_version_of_a_pooling(monkeypatch, tmp_path):
     (job,) = small_jobs(["sweep.poolings:Plain"], epochs=3, runs=1)
     asked = iter([False, False, True])
     events(job, lambda: next(asked), checkpoints=tmp_path)
-    monkeypatch.setattr(work, "pooling_code", lambda name: "another")
+    monkeypatch.setattr(execute, "pooling_code", lambda name: "another")
     found = events(job, checkpoints=tmp_path)
-    assert [e.epoch for e in found if isinstance(e, Progress)] == [1, 2, 3]
+    assert [e.epoch for e in found if isinstance(e, EpochDone)] == [1, 2, 3]
 
 
 def test_stopped_and_continued_is_the_same(tmp_path):
@@ -134,7 +133,7 @@ def test_stopped_and_continued_is_the_same(tmp_path):
     *_, last = events(job, lambda: next(asked), checkpoints=tmp_path)
     assert isinstance(last, Stopped)
     found = events(job, checkpoints=tmp_path)
-    assert [e.epoch for e in found if isinstance(e, Progress)] == [3, 4, 5, 6]
+    assert [e.epoch for e in found if isinstance(e, EpochDone)] == [3, 4, 5, 6]
     assert [row["curves"] for row in rows(found)] == [row["curves"] for row in rows(events(job))]
 
 
@@ -174,7 +173,7 @@ def test_the_commit_of_a_repository_around_an_installation_is_not_ours(monkeypat
     monkeypatch.delenv("LCPOOL_COMMIT", raising=False)
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / "__init__.py").touch()
-    monkeypatch.setattr(circumstances.lcpool, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(execute.lcpool, "__file__", str(tmp_path / "__init__.py"))
     assert commit() == ""
 
 

@@ -1,4 +1,4 @@
-"""What an engine is, and the simplest: this process."""
+"""What an engine is, and the simplest one: training in this process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Protocol
 
 import torch
 
-from lcpool.sweep.events import Event, Task
-from lcpool.sweep.work import attempt
+from lcpool.sweep.engines.execute import attempt
+from lcpool.sweep.engines.task import Event, Task
 
-Happened = tuple[Task | None, Event]  # None: it concerns no task
+Happened = tuple[Task | None, Event]  # None: the event concerns no task
 
 
 class EngineError(RuntimeError):
@@ -20,7 +20,7 @@ class EngineError(RuntimeError):
 class Engine(Protocol):
     """Trains several tasks at once. The last event of a task is Ended, Stopped or Failed.
 
-    Events of Failed with ``fault`` that come together are tasks that one fault took down.
+    Tasks that one GPU fault took down fail together, with ``fault``, in one call of ``events``.
     """
 
     @property
@@ -28,59 +28,50 @@ class Engine(Protocol):
         """How many tasks can be trained at once."""
 
     @property
-    def cuda(self) -> bool:
-        """Whether GPUs train."""
-
-    @property
     def share(self) -> float:
-        """The share of a GPU's memory that each of them has."""
+        """The share of a GPU's memory that each task may use."""
 
     def submit(self, task: Task) -> None:
         """Begin a task; there must be a free slot."""
 
     def events(self, timeout: float) -> list[Happened]:
-        """What has happened; wait ``timeout`` seconds for something to happen."""
+        """Wait up to ``timeout`` seconds for events, and return them."""
 
     def stop(self) -> None:
-        """Ask all tasks to stop after the epoch they are in."""
+        """Ask all tasks to stop after the current epoch."""
 
     def abandon(self, task: Task) -> None:
-        """End a task by force; nothing more is heard of it."""
+        """Kill a task; it sends no more events."""
 
     def close(self) -> None:
-        """End at once, whatever is at work."""
+        """End at once, and kill whatever still trains."""
 
 
 class InlineEngine:
-    """Trains one task after the other in this process; each call of events is an epoch."""
+    """Trains one task after the other in this process; each call of ``events`` is an epoch."""
 
     slots = 1
     share = 1.0
 
     def __init__(self, device: torch.device) -> None:
-        self.device, self.cuda = device, device.type == "cuda"
+        self.device = device
         self.stopping = False
         self.task: Task | None = None
         self.steps: Generator[Event, None, None] | None = None
 
     def submit(self, task: Task) -> None:
-        """Begin a task."""
         self.task, self.steps = task, attempt(task, self.device, lambda: self.stopping)
 
     def events(self, timeout: float) -> list[Happened]:
-        """Train until something happens."""
         event = next(self.steps, None) if self.steps is not None else None
-        return [] if event is None or self.task is None else [(self.task, event)]
+        return [] if event is None else [(self.task, event)]
 
     def stop(self) -> None:
-        """Stop after the epoch."""
         self.stopping = True
 
     def abandon(self, task: Task) -> None:
-        """Leave the task as it is."""
         self.close()
 
     def close(self) -> None:
-        """Leave the task as it is."""
         if self.steps is not None:
             self.steps.close()

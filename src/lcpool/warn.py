@@ -7,13 +7,13 @@ import warnings
 
 import torch
 
-# What stands between a user's line and ours: layers call each other through torch.
+# Layers call each other through torch and PyG: none of these frames is the user's.
 _PASSED = ("lcpool", "torch", "torch_geometric")
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the innermost line that is neither lcpool's nor torch's; not while compiling."""
-    if torch.compiler.is_compiling():  # torch.compile can trace neither frames nor a warning.
+    """Warn at the innermost line outside lcpool, torch and PyG; silent while compiling."""
+    if torch.compiler.is_compiling():  # torch.compile can trace neither frames nor warnings
         return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _package(frame.f_globals) in _PASSED:

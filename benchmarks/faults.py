@@ -1,0 +1,372 @@
+"""What a release must withstand: kills, signals, damaged stores, full disks, hostile input.
+
+    python benchmarks/faults.py                                   # everything, about five minutes
+    python benchmarks/faults.py --trials kills fuzzed --minutes 20 --seed 3
+
+Each trial causes faults at random, of several kinds in turn, until its share of the time is used.
+After every fault the promise is checked that docs/sweep.md or the function's docstring makes: a
+sweep that goes on ends with the rows of one that was never disturbed, to the bit; an error is one
+line; a file is whole or not there; nothing crashes, hangs, or is wrong without a word. The table at
+the end has a row for each kind of fault. Exit status 1 if anything did not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import hashlib
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fuzz
+import psutil
+
+from lcpool.sweep import Results
+from lcpool.train import Model
+
+# Small, but long enough to be hit: four poolings, two stacks of two runs each. The one of our own
+# lets its workers write a checkpoint after each epoch, so that kills find some.
+SWEEP = [
+    "bench", "--pools", "hurried:Hurried,nopool,topkpool,lcpool", "--runs", "4", "--stack", "2",
+    "--hidden", "8", "--epochs", "20", "--patience", "20", "--device", "cpu", "--workers", "2",
+    "--store", "out/bench.sqlite",
+]  # fmt: skip
+HURRIED = """from lcpool import SAGPooling as Hurried
+from lcpool.train import checkpoint
+checkpoint.INTERVAL = 0.0
+"""
+TRAIN = [
+    "train", "builtin", "--pool", "topkpool", "--runs", "1", "--hidden", "32", "--epochs", "5",
+    "--device", "cpu", "--checkpoints", "checkpoints", "--save", "model.pt",
+]  # fmt: skip
+# Columns that say how a run came about, which differ from one training to the next.
+CIRCUMSTANCES = ["seconds", "peak_memory"]
+PATIENCE = 180.0  # seconds after which a command hangs
+HOME = tempfile.TemporaryDirectory(prefix="faults-")
+
+
+class BrokenError(Exception):
+    """A promise that was not kept."""
+
+
+def require(held: Any, promise: str) -> None:
+    if not held:
+        raise BrokenError(promise)
+
+
+# Commands
+
+
+def start(folder: Path, arguments: list[str], limit: int | None = None) -> subprocess.Popen[str]:
+    """Start ``lcpool`` in a folder; files may have ``limit`` bytes, as on a full disk."""
+    (folder / "hurried.py").write_text(HURRIED)
+
+    def restrict() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    with (folder / "said").open("w") as said:
+        return subprocess.Popen(
+            [sys.executable, "-m", "lcpool", *arguments], cwd=folder, stdout=subprocess.DEVNULL,
+            stderr=said, text=True, start_new_session=True, preexec_fn=restrict,
+        )  # fmt: skip
+
+
+def finish(
+    process: subprocess.Popen[str], folder: Path, workers: list[psutil.Process] | None = None
+) -> tuple[int, str]:
+    """The exit status of a command and what it said, once it and its ``workers`` have ended."""
+    try:
+        status = process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise BrokenError("the command hangs") from None
+    said = (folder / "said").read_text()
+    require("Traceback" not in said, f"traceback: {said.splitlines()[-1:]}")
+    _, alive = psutil.wait_procs(workers or [], timeout=30)
+    require(not alive, f"{len(alive)} processes outlive their command")
+    return status, said
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The processes that train: those of the server that forks them."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = psutil.Process(process.pid).children(recursive=True)
+        return [child for child in family if child.ppid() != process.pid]
+    return []
+
+
+def rows(store: Path) -> dict[tuple[Any, ...], str]:
+    """Every run in a store with all its figures and curves."""
+    results = Results.read(store)
+    curves = {name: hashlib.sha256(c.tobytes()).hexdigest() for name, c in results.curves.items()}
+    table = results.runs.drop(columns=CIRCUMSTANCES)
+    found = {
+        (row["config"], row["run"]): repr(sorted(row.items())) for row in table.to_dict("records")
+    }
+    require(len(found) == len(table), "a run is in the store twice")
+    require(len(curves) == len(table), "a run has lost its curves")
+    return {name: row + curves[key] for (name, row), key in zip(found.items(), curves, strict=True)}
+
+
+@functools.cache
+def undisturbed() -> tuple[Path, float]:
+    """A sweep without faults: its store, and how many seconds it took."""
+    folder = Path(tempfile.mkdtemp(dir=HOME.name))
+    began = time.monotonic()
+    status, said = finish(start(folder, SWEEP), folder)
+    require(status == 0, f"a sweep without faults ends with status {status}: {said}")
+    return folder / "out" / "bench.sqlite", time.monotonic() - began
+
+
+def goes_on(folder: Path) -> None:
+    """The same command ends with the rows of an undisturbed sweep and leaves nothing but these."""
+    store = folder / "out" / "bench.sqlite"
+    before = rows(store) if store.exists() else {}
+    status, said = finish(start(folder, SWEEP), folder)
+    require(status == 0, f"going on ends with status {status}: {said.splitlines()[-1:]}")
+    after, expected = rows(store), rows(undisturbed()[0])
+    require(before.items() <= after.items(), "a stored row has changed")
+    require(after.keys() == expected.keys(), f"{len(after)} rows in place of {len(expected)}")
+    require(after == expected, "a row differs from the undisturbed one")
+    left = sorted(path.name for path in store.parent.iterdir())
+    require(left == [store.name], f"left behind: {left}")
+
+
+def wait_for_training(process: subprocess.Popen[str], folder: Path) -> None:
+    while process.poll() is None and not list(folder.glob("out/*.work/checkpoints/*/*.ckpt")):
+        time.sleep(0.02)
+
+
+def wait_at_random(chance: random.Random, process: subprocess.Popen[str], folder: Path) -> None:
+    """Until some time in the life of a sweep; more often than not, of its trainings."""
+    if chance.random() < 0.7:
+        wait_for_training(process, folder)
+        time.sleep(chance.uniform(0.0, 0.3 * undisturbed()[1]))
+    else:
+        time.sleep(chance.uniform(0.0, undisturbed()[1]))
+
+
+# Trials: each causes some faults of a kind in a new folder and returns how many; or the complaints.
+
+
+def kills(kind: str, chance: random.Random, folder: Path) -> int:
+    """``kill -9``, up to three times one after the other, at times with damaged checkpoints."""
+    faults = 0
+    for _ in range(3):
+        process = start(folder, SWEEP)
+        wait_at_random(chance, process, folder)
+        workers = workers_of(process)
+        if process.poll() is not None or (kind == "a worker" and not workers):
+            finish(process, folder)
+            continue
+        if kind == "a worker":
+            with contextlib.suppress(psutil.NoSuchProcess):
+                chance.choice(workers).kill()
+        elif kind == "the command":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+        faults += 1
+        status, said = finish(process, folder, workers)
+        require(kind != "a worker" or status == 0, f"status {status}: {said.splitlines()[-1:]}")
+        for checkpoint in folder.glob("out/*.work/checkpoints/*/*.ckpt"):
+            if chance.random() < 0.2:
+                fuzz.harm(checkpoint, chance, "bytes flipped")
+    goes_on(folder)
+    return faults
+
+
+def signals(kind: str, chance: random.Random, folder: Path) -> int:
+    """A signal, to the command or to all its processes, as a terminal or ``timeout`` sends it."""
+    process = start(folder, SWEEP)
+    if kind == "SIGHUP":
+        wait_at_random(chance, process, folder)
+    else:  # Before it trains, only Python itself answers.
+        wait_for_training(process, folder)
+        time.sleep(chance.uniform(0.0, 2.0))
+    if process.poll() is not None:
+        return 0
+    workers = workers_of(process)
+    (os.killpg if chance.random() < 0.5 else os.kill)(process.pid, getattr(signal, kind))
+    status, _ = finish(process, folder, workers)
+    require(status != 0, "an interrupted sweep ends with status 0")
+    require(kind == "SIGHUP" or status == 130, f"status {status} in place of 130")
+    goes_on(folder)
+    return 1
+
+
+def lost_stores(kind: str, chance: random.Random, folder: Path) -> int:
+    """The store goes while a sweep runs: said, status not 0, and the rows are where it says."""
+    process, store = start(folder, SWEEP), folder / "out" / "bench.sqlite"
+    wait_for_training(process, folder)
+    time.sleep(chance.uniform(0.0, 1.0))
+    if process.poll() is not None:
+        return 0
+    if kind == "deleted":
+        store.unlink()
+    elif kind == "moved":
+        store.rename(folder / "moved.sqlite")
+    else:
+        shutil.rmtree(store.parent)
+    status, said = finish(process, folder)
+    if status == 0:
+        require(store.exists(), "status 0, and there is no store")
+        require(rows(store) == rows(undisturbed()[0]), "status 0, and rows are missing")
+    else:
+        named = [folder / word.rstrip(".,;:") for word in re.findall(r"\S+\.sqlite\S*", said)]
+        there = [path for path in named if path.is_file()]
+        require(there, f"it does not say where the rows are: {said.splitlines()[-1:]}")
+        expected = rows(undisturbed()[0])
+        require(rows(there[0]).items() <= expected.items(), "rescued rows differ")
+        there[0].rename(store)
+        goes_on(folder)
+    return 1
+
+
+def damaged_stores(kind: str, chance: random.Random, folder: Path) -> int:
+    """A damaged store is refused, or it has all its rows; ``bench check`` says which."""
+    from typer.testing import CliRunner
+
+    from lcpool.cli.app import app
+
+    def checked(path: Path) -> int:
+        return CliRunner().invoke(app, ["bench", "check", str(path)]).exit_code
+
+    original = undisturbed()[0]
+    require(checked(original) == 0, "'lcpool bench check' fails on a store that is whole")
+    expected, store, tries = rows(original), folder / "bench.sqlite", 20
+    for _ in range(tries):
+        shutil.copy(original, store)
+        fuzz.harm(store, chance, kind)
+        before = store.read_bytes()
+        try:
+            whole = rows(store) == expected
+        except ValueError:
+            whole = None  # refused
+        require(whole is not False, "rows changed or went without a word")
+        require(whole or checked(store) != 0, "'lcpool bench check' passes a store that is refused")
+        require(store.read_bytes() == before, "reading has changed a damaged store")
+    return tries
+
+
+def full_disks(kind: str, chance: random.Random, folder: Path) -> int:
+    """No file may grow beyond a limit: what was there stays, what is new is whole or not there."""
+    store = undisturbed()[0]
+    if kind == "bench":
+        status, _ = finish(start(folder, SWEEP, chance.randrange(2**13, 2**17)), folder)
+        goes_on(folder)
+    elif kind == "train":
+        status, _ = finish(start(folder, TRAIN, chance.randrange(2**10, 2**13)), folder)
+        require(status != 0 and not (folder / "model.pt").exists(), "half a model, or status 0")
+        require(list(folder.glob("checkpoints/*.ckpt")) or status == 2, "the training is lost")
+        status, _ = finish(start(folder, TRAIN), folder)
+        require(status == 0, f"training again ends with status {status}")
+        Model.load(folder / "model.pt")
+    else:
+        command = ["bench", "export", str(store), "out"]
+        if kind == "report":
+            command = ["report", str(store), "--out", "out"]
+        status, _ = finish(start(folder, command), folder)
+        require(status == 0, f"status {status} with room")
+        whole = contents(folder / "out")
+        limit = chance.randrange(2**9, max(map(len, whole.values())))
+        if chance.random() < 0.5:  # Older files are there: they stay, all of them.
+            whole = dict.fromkeys(whole, b"old")
+            for name, content in whole.items():
+                (folder / "out" / name).write_bytes(content)
+        else:
+            shutil.rmtree(folder / "out")
+            (folder / "out").mkdir()
+            whole = {}
+        status, _ = finish(start(folder, command, limit), folder)
+        require(status != 0, "status 0 on a full disk")
+        require(contents(folder / "out") == whole, "some files are new, or cut off")
+    return 1
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def fuzzed(kind: str, chance: random.Random, folder: Path) -> list[str]:
+    """Many cases in a process of their own, whose death is a complaint as any other."""
+    seed, first, complaints = str(chance.randrange(2**32)), 0, []
+    while first < fuzz.CASES:
+        command = [sys.executable, fuzz.__file__, kind, seed, str(first)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        said = done.stdout.splitlines()
+        complaints += [line for line in said if not line.isdigit()]
+        last = max((int(line) for line in said if line.isdigit()), default=fuzz.CASES)
+        if done.returncode == -signal.SIGALRM:
+            complaints.append(f"hangs (seed {seed}, case {last})")
+        elif done.returncode:
+            died = signal.Signals(-done.returncode).name if done.returncode < 0 else done.stderr
+            complaints.append(f"{died[-300:]} (seed {seed}, case {last})")
+        first = last + 1
+    return complaints
+
+
+TRIALS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "kills": (kills, ("the command", "a worker", "the process group")),
+    "signals": (signals, ("SIGINT", "SIGTERM", "SIGHUP")),
+    "lost": (lost_stores, ("deleted", "moved", "its folder deleted")),
+    "damaged": (damaged_stores, ("bytes flipped", "cut off", "a page zeroed", "noise")),
+    "full": (full_disks, ("bench", "train", "export", "report")),
+    "fuzzed": (fuzzed, tuple(fuzz.KINDS)),
+}
+
+
+def outcomes(trial: Callable[..., Any], kind: str, chance: random.Random) -> Iterator[str | None]:
+    """A complaint, or None, for each fault of one try."""
+    with tempfile.TemporaryDirectory(dir=HOME.name) as folder:
+        try:
+            found = trial(kind, chance, Path(folder))
+        except BrokenError as broken:
+            found = [str(broken)]
+        except Exception as error:
+            found = [f"{type(error).__name__}: {error}"]
+    held = found if isinstance(found, int) else fuzz.CASES - len(found) if trial is fuzzed else 0
+    yield from [None] * held
+    yield from [] if isinstance(found, int) else found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--trials", nargs="+", choices=TRIALS, default=list(TRIALS))
+    parser.add_argument("--minutes", type=float, default=5.0, help="for all trials together")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    chosen = [(name, kind) for name in args.trials for kind in TRIALS[name][1]]
+    end, table = time.monotonic() + 60 * args.minutes, []
+    for number, (name, kind) in enumerate(chosen):
+        share = (end - time.monotonic()) / (len(chosen) - number)
+        until, found = time.monotonic() + share, []
+        chance = random.Random(f"{args.seed}/{name}/{kind}")
+        while not found or time.monotonic() < until:
+            found += outcomes(TRIALS[name][0], kind, chance)
+        table.append((f"{name}: {kind}", found))
+        print(f"{name}: {kind}: {found.count(None)} of {len(found)} held", file=sys.stderr)
+    print(f"\n{'trial':30} {'tries':>6} {'held':>6}  what broke (seed {args.seed})")
+    for name, found in table:
+        broke = sorted({complaint for complaint in found if complaint})
+        print(f"{name:30} {len(found):6} {found.count(None):6}  {broke[0] if broke else ''}")
+        print("".join(f"{'':45} {complaint}\n" for complaint in broke[1:]), end="")
+    return int(any(complaint for _, found in table for complaint in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
