@@ -3,12 +3,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sweep.sweeping import small_jobs, sweep, write_tu
+from sweep.sweeping import Silent, change, small_jobs, sweep, write_tu
 from typer.testing import CliRunner
 
 from lcpool.cli.app import app
 from lcpool.cli.bench import _left, _seconds
 from lcpool.cli.checks import check_own_pooling
+from lcpool.cli.sweep import conclude
 from lcpool.sweep import Results, Store
 from lcpool.sweep.engines import worker
 
@@ -63,8 +64,7 @@ def test_from_nothing_to_a_table(bench: Callable, dataset: Path):
 
 def test_a_changed_result_is_noticed_by_a_replay(bench: Callable, dataset: Path):
     bench("-d", dataset, *SHORT, "--pools", "nopool", "--workers", 1)
-    with Store("bench.sqlite") as store, store.transaction() as connection:
-        connection.execute("UPDATE runs SET test_accuracy = 12.5")
+    change(Path("bench.sqlite"), test_accuracy=12.5)
     done = bench("--replay", "nopool/1", "--device", "cpu")
     assert done.exit_code == 1
     assert "12.5" in done.stdout
@@ -105,6 +105,39 @@ def test_what_a_pooling_prints_when_it_is_tried_is_no_result(capfd: pytest.Captu
     assert "talks" not in capfd.readouterr().out
 
 
+def test_check_lists_damaged_runs_and_changes_nothing(bench: Callable):
+    path = Path("a.sqlite")
+    sweep(path, small_jobs(["nopool"], epochs=1))
+    assert bench("check", path).exit_code == 0
+    with Store(path) as store, store.transaction() as connection:
+        connection.execute("UPDATE runs SET epochs = 9 WHERE run = 1")
+    before = path.read_bytes()
+    done = bench("check", path)
+    assert done.exit_code == 1
+    assert done.stdout.count("damaged: builtin hierarchical gcn nopool shared 1 ") == 1
+    assert done.stdout.count("damaged: ") == 1
+    assert "1 of 2 runs" in done.stdout
+    assert path.read_bytes() == before
+
+
+def test_a_store_that_is_gone_is_no_success(capsys: pytest.CaptureFixture[str]):
+    class Removes(Silent):
+        def show(self, sweep):
+            Path("a.sqlite").unlink(missing_ok=True)
+
+    outcome = sweep(Path("a.sqlite"), small_jobs(["nopool"], epochs=1), view=Removes())
+    assert conclude(outcome, Path("a.sqlite")) == 1
+    assert str(Path("a.rescued.sqlite").absolute()) in capsys.readouterr().err
+
+
+def test_all_poolings_and_both_splits(bench: Callable):
+    shown = bench("--pool", "all", "--split", "both", "--runs", 2, "--dry-run").stdout
+    assert "8 jobs, 32 trainings" in shown
+    text = " ".join(bench("--help").stdout.split())
+    assert "--pool all" in text
+    assert "--split both" in text
+
+
 def test_a_time_limit(bench: Callable, dataset: Path):
     options = ("-d", dataset, "--epochs", 100_000, "--pools", "nopool", "--workers", 1)
     options += ("--runs", 2, "--hidden", 8, "--device", "cpu")
@@ -116,7 +149,7 @@ def test_a_time_limit(bench: Callable, dataset: Path):
 def test_the_paper(bench: Callable, monkeypatch: pytest.MonkeyPatch):
     from lcpool.sweep.grid import Dataset
 
-    monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, 100, 1000, ""))
+    monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, ""))
     done = bench("--paper", "--dry-run")
     assert "96 jobs, 1920 trainings, 1920 missing" in done.stdout
     assert "backbone hierarchical+plain, split shared, runs 20" in done.stdout
@@ -130,8 +163,7 @@ def test_merge(bench: Callable):
     done = bench("merge", "all.sqlite", "one.sqlite", "two.sqlite")
     assert done.exit_code == 0
     assert "two.sqlite: 2 runs added" in done.stdout
-    with Store("one.sqlite") as store, store.transaction() as connection:
-        connection.execute("UPDATE runs SET epochs = 9 WHERE run = 1")
+    change(Path("one.sqlite"), run=1, epochs=9)
     done = bench("merge", "all.sqlite", "one.sqlite")
     assert done.exit_code == 1
     assert "0 runs added" in done.stdout

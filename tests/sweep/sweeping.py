@@ -15,7 +15,7 @@ from lcpool.sweep.engines.engine import InlineEngine
 from lcpool.sweep.engines.worker import process_context
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
 from lcpool.sweep.run import Sweep
-from lcpool.sweep.store import Store, StoreError
+from lcpool.sweep.store import Store, StoreError, add_run
 from lcpool.train import checkpoint
 
 LONG = 120.0  # seconds that no test should ever wait
@@ -60,6 +60,17 @@ def sweep(path, jobs, engine=None, view=None, **options):
     with Store(path) as store:
         store.add(jobs)
         return Sweep(jobs, store, engine or InlineEngine(CPU), view or Silent(), **options).run()
+
+
+def change(path, run=None, **values):
+    """Give all runs, or those of one number, other values, as if they had been trained so."""
+    with Store(path) as store:
+        rows = [row for row in store.runs() if run in (None, row["run"])]
+        with store.transaction() as connection:
+            for row in rows:
+                key = (row["cell"], row["run"])
+                connection.execute("DELETE FROM runs WHERE cell = ? AND run = ?", key)
+                add_run(connection, {**row, **values})
 
 
 def figures(path):

@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 from sweep.sweeping import GRAPHS
 
@@ -5,6 +7,8 @@ import lcpool
 from lcpool.sweep.columns import NAMES
 from lcpool.sweep.engines.engine import EngineError
 from lcpool.sweep.run import Sweep
+from lcpool.sweep.store import StoreError
+from lcpool.train import Trainer
 
 SMALL = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu"}
 
@@ -33,6 +37,33 @@ def test_what_fails_is_missing_with_a_warning():
     assert set(table.pool) == {"nopool"}
     with pytest.raises(RuntimeError, match="no luck"):
         lcpool.compare(GRAPHS, "sweep.poolings:Raises", **SMALL)
+
+
+@pytest.mark.parametrize("store", ["runs.sqlite", None])
+def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch, store):
+    epoch = Trainer.train_epoch
+
+    def pressed(self):
+        epoch(self)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Trainer, "train_epoch", pressed)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KeyboardInterrupt, match=r"runs\.sqlite") as caught:
+        lcpool.compare(GRAPHS, "nopool", store=store, **SMALL)
+    assert ("kept in" in str(caught.value)) == (store is not None)
+
+
+def test_a_store_that_is_deleted_meanwhile(tmp_path, monkeypatch):
+    epoch, path = Trainer.train_epoch, tmp_path / "runs.sqlite"
+
+    def deleted(self):
+        epoch(self)
+        path.unlink(missing_ok=True)
+
+    monkeypatch.setattr(Trainer, "train_epoch", deleted)
+    with pytest.raises(StoreError, match=r"runs\.rescued\.sqlite"):
+        lcpool.compare(GRAPHS, "nopool", store=path, **SMALL)
 
 
 def test_an_unknown_setting():

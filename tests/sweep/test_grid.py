@@ -14,7 +14,7 @@ from lcpool.sweep.grid import Dataset, Grid, make_jobs, read_config, read_grids
 
 
 def test_the_paper_is_1920_trainings(monkeypatch):
-    monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, 100, 1000, ""))
+    monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, ""))
     jobs = make_jobs([Grid.of(**Grid.paper())])
     assert len(jobs) == 6 * 2 * 8
     assert sum(len(job.wanted) for job in jobs) == 1920
@@ -179,7 +179,7 @@ def test_jobs_say_what_tells_them_apart():
 
 
 def test_a_list_of_any_setting_is_a_product(monkeypatch):
-    monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, 100, 1000, ""))
+    monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, ""))
     several = {
         name: one.choices[:2] if len(one.choices) > 1 else values
         for name, one in SETTINGS.items()

@@ -88,7 +88,7 @@ def test_two_commands_share_the_work(tmp_path, undisturbed):
 def test_a_waiting_command_takes_over_from_a_dead_one(tmp_path, undisturbed):
     path = tmp_path / "bench.sqlite"
     first = start(path)
-    wait_until(lambda: path.exists() and claims(path), first)
+    wait_until(lambda: list(path.parent.glob("*.work/claims/*")), first)
     os.kill(first.pid, signal.SIGSTOP)
     second = start(path)
     wait_until(lambda: len(figures(path)) == 8, second)  # all but the job of the first
@@ -98,14 +98,6 @@ def test_a_waiting_command_takes_over_from_a_dead_one(tmp_path, undisturbed):
     first.kill()
     assert ended(second) == 0
     assert figures(path) == undisturbed
-
-
-def claims(path):
-    try:
-        with Store(path, readonly=True) as store:
-            return store.rows("SELECT * FROM claims")
-    except ValueError:  # It is being created.
-        return []
 
 
 OWN = """\
@@ -145,7 +137,7 @@ def test_the_real_command_interrupted_and_killed(tmp_path, monkeypatch):
 
     # Ctrl-C reaches all processes, here while the workers start: no traceback, nothing failed.
     first = bench()
-    wait_for(lambda: list(path.parent.glob("*.work/*.lock")), first)
+    wait_for(lambda: list(path.parent.glob("*.work/claims/*")), first)
     os.killpg(first.pid, signal.SIGINT)
     _, said = first.communicate(timeout=LONG)
     assert first.returncode == 130, said

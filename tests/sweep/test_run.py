@@ -12,7 +12,7 @@ from sweep.sweeping import GRAPHS, Silent, figures, small_jobs, sweep
 from lcpool import progress
 from lcpool.data import builtin
 from lcpool.progress import LineDisplay, clock, drawing
-from lcpool.sweep.claims import Owner
+from lcpool.sweep.claims import Claims
 from lcpool.sweep.engines.task import Ended, Failed
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
 from lcpool.sweep.progress import SweepProgress, board
@@ -228,7 +228,7 @@ def test_a_checkpoint_of_a_job_that_is_done_is_removed_unless_somebody_is_at_it(
     left_over.parent.mkdir(parents=True)
     left_over.touch()
     more = small_jobs(["nopool"], runs=3)
-    with Store(path) as store, Owner(store) as other:
+    with Store(path) as store, Claims(store) as other:
         assert other.claim(more[0])
         sweep(path, jobs)
         assert left_over.exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sweep.sweeping import (
+    Silent,
     elsewhere,
     figures,
     open_in_a_closed_folder,
@@ -18,6 +19,7 @@ from sweep.sweeping import (
 )
 
 from lcpool.sweep.grid import Dataset
+from lcpool.sweep.results import Results
 from lcpool.sweep.store import Store, StoreError, pack, unpack
 
 
@@ -67,6 +69,11 @@ def test_a_damaged_one(copy, page):
     refused(copy, "damaged")
 
 
+def test_one_whose_tables_have_other_columns(copy):
+    damage(copy, copy.read_bytes().index(b'"test_accuracy" REAL'), b'"test_accuracx" REAL')
+    refused(copy, "damaged")
+
+
 def test_one_that_was_cut_off(copy):
     os.truncate(copy, copy.stat().st_size // 2)
     refused(copy, "damaged")
@@ -91,6 +98,118 @@ def test_a_folder_and_a_missing_file(tmp_path):
         Store(tmp_path)
     with pytest.raises(StoreError, match=r"none\.sqlite"):
         Store(tmp_path / "none.sqlite", readonly=True)
+
+
+ROT = [
+    "UPDATE runs SET test_accuracy = test_accuracy + 1e-12 WHERE run = 1",
+    "UPDATE runs SET val_loss = NULL WHERE run = 1",
+    "UPDATE runs SET curves = zeroblob(length(curves)) WHERE run = 1",
+    "UPDATE runs SET run = 7 WHERE run = 1",
+    "UPDATE runs SET cell = 'lost' WHERE run = 1",
+    "UPDATE runs SET device = CAST(x'ff' AS TEXT) WHERE run = 1",
+]
+
+
+@pytest.mark.parametrize("rot", ROT)
+def test_a_run_that_is_not_as_it_was_stored(finished, copy, rot):
+    """It is neither dropped nor used, and a sweep trains it again."""
+    with Store(copy) as store, store.transaction() as connection:
+        connection.execute(rot)
+    with Store(copy, readonly=True) as store:
+        assert len(store.damaged()) == 1
+    with pytest.raises(StoreError, match="damaged"):
+        Results.read(copy)
+    jobs = small_jobs(["nopool"], runs=3, epochs=2)
+    with pytest.warns(UserWarning, match="1 damaged"):
+        assert sweep(copy, jobs).runs == 1
+    assert figures(copy) == figures(finished)
+
+
+def test_a_cell_that_is_not_as_it_was_stored(copy):
+    with Store(copy) as store, store.transaction() as connection:
+        connection.execute("UPDATE cells SET config = replace(config, '8', '9')")
+    with Store(copy, readonly=True) as store:
+        assert len(store.damaged()) == 3
+    assert sweep(copy, small_jobs(["nopool"], runs=3, epochs=2)).runs == 0  # It is known.
+    with Store(copy, readonly=True) as store:
+        assert store.damaged() == []
+
+
+def test_a_flipped_bit_in_a_curve(copy):
+    with Store(copy, readonly=True) as store:
+        (curve, *_) = (row["curves"] for row in store.rows("SELECT curves FROM runs"))
+    place = copy.read_bytes().index(curve) + len(curve) // 2
+    damage(copy, place, bytes([copy.read_bytes()[place] ^ 1]))
+    with Store(copy, readonly=True) as store:
+        assert len(store.damaged()) == 1
+
+
+class Loses(Silent):
+    """Does something to the store after the first epoch."""
+
+    def __init__(self, deed):
+        super().__init__()
+        self.deed = deed
+
+    def show(self, sweep):
+        if self.deed and any(work.epoch for work in sweep.at_work.values()):
+            self.deed(sweep.store.path)
+            self.deed = None
+
+
+def unlink_all(path):
+    for file in path.parent.glob("bench.sqlite*"):
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+
+
+def replace_it(path):
+    path.rename(path.with_name("moved.sqlite"))
+    path.write_text("something else")
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        Path.unlink,
+        unlink_all,
+        lambda path: shutil.rmtree(path.parent),
+        lambda path: path.rename(path.with_name("moved.sqlite")),
+        replace_it,
+    ],
+)
+def test_a_store_that_is_deleted_or_moved_during_a_sweep(tmp_path, deed):
+    """Its runs are in another file, with which the sweep can continue."""
+    path = tmp_path / "folder" / "bench.sqlite"
+    sweep(path, small_jobs(["nopool"], epochs=2))
+    before, jobs = figures(path), small_jobs(["nopool", "topkpool"], epochs=2)
+    outcome = sweep(path, jobs, view=Loses(deed))
+    assert outcome.rescued == path.with_name("bench.rescued.sqlite")
+    assert outcome.stopped
+    assert set(before) <= set(figures(outcome.rescued))
+    outcome.rescued.rename(path)
+    assert not list(path.parent.glob("*-wal"))
+    assert sweep(path, jobs).complete == 2
+    sweep(tmp_path / "undisturbed.sqlite", jobs)
+    assert figures(path) == figures(tmp_path / "undisturbed.sqlite")
+
+
+def test_runs_of_an_older_version_of_a_pooling_are_not_used(tmp_path, monkeypatch):
+    source, path = tmp_path / "versioned.py", tmp_path / "bench.sqlite"
+    source.write_text("from sweep.poolings import Plain as Pool\nclass Mine(Pool): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def again():
+        return sweep(path, small_jobs(["versioned:Mine"], epochs=1)).runs
+
+    assert (again(), again()) == (2, 0)
+    old = source.read_text()
+    source.write_text(f"{old}# changed\n")
+    with pytest.warns(UserWarning, match="versioned:Mine"):
+        assert again() == 2
+    assert len(Results.read(path).runs) == 2
+    source.write_text(old)
+    with pytest.warns(UserWarning, match="versioned:Mine"):
+        assert again() == 0  # Its runs are still there.
 
 
 def test_other_data_of_the_same_name_is_refused(copy):

@@ -163,6 +163,21 @@ def merge(
 
 
 @app.command()
+def check(store: Annotated[Path, typer.Argument(help="A store.")]) -> None:
+    """Compare every run with its checksum, and list the damaged ones. Changes nothing."""
+    with one_line_errors("stopped."):
+        from lcpool.sweep.store import Store
+
+        with Store(store, readonly=True) as opened:
+            damaged, runs = opened.damaged(), len(opened.rows("SELECT run FROM runs"))
+        for row in damaged:
+            names = ("dataset", "backbone", "conv", "pool", "split", "run", "cell")
+            typer.echo(f"damaged: {' '.join(str(row[name]) for name in names)}")
+        typer.echo(f"{runs - len(damaged)} of {runs} runs in {store} are as they were stored")
+    raise typer.Exit(FAILED if damaged else 0)
+
+
+@app.command()
 def export(
     store: Annotated[Path, typer.Argument(help="A store.")],
     to: Annotated[Path, typer.Argument(help="A CSV file, or a folder for runs.csv.")],

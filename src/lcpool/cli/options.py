@@ -98,8 +98,8 @@ def _read(one: Setting, value: Any) -> Any:
     for part in value:
         if not isinstance(part, str):
             found.append(part)
-        elif part in EVERY and one.choices:
-            found += one.choices
+        elif part in EVERY and (choices := POOLS if one.name == "pool" else one.choices):
+            found += choices
         else:
             found += [one.parse(item) for item in part.split(",") if item]
     return found

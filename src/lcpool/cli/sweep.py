@@ -93,6 +93,12 @@ def terminated_like_interrupted() -> Iterator[None]:
 
 def conclude(outcome: Outcome, store: Path) -> int:
     """Print what is there, what is missing and what to do next; returns the exit status."""
+    if outcome.rescued:
+        say(
+            f"{store} was deleted, moved or replaced while the sweep ran. All runs are in "
+            f"{outcome.rescued}: move it back to {store}, and the same command continues."
+        )
+        return FAILED
     for job, reason in outcome.failed:
         say(f"set aside: {job}: {in_short(reason)}")
     say(

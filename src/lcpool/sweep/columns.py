@@ -10,30 +10,22 @@ from dataclasses import dataclass
 
 WHICH, OUTCOME, CIRCUMSTANCE = "which run", "results", "how it was trained"
 
+# SQL types in Python and in pandas.
+TYPES = {"TEXT": str, "INTEGER": int, "REAL": float, "BLOB": bytes}
 DTYPES = {"TEXT": "str", "INTEGER": "int64", "REAL": "float64"}
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
-
-    Attributes:
-        name: its name.
-        sql: its type in the store.
-        group: which run it was, its results, or how it was trained.
-        help: what is in it.
-        null: whether a run may have no value here.
-        absent: whether a CSV file may lack the column.
-        exported: whether tables have it too, or only the store.
-    """
+    """One column."""
 
     name: str
-    sql: str
+    sql: str  # its type in the store
     group: str
     help: str
-    null: bool = False
-    absent: bool = False
-    exported: bool = True
+    null: bool = False  # whether a run may have no value here
+    absent: bool = False  # whether a CSV file may lack the column
+    exported: bool = True  # whether tables have it too, or only the store
 
     @property
     def dtype(self) -> str:
@@ -47,7 +39,6 @@ class Column:
 
     @property
     def schema(self) -> str:
-        """Its definition in SQL."""
         return f'"{self.name}" {self.sql}{"" if self.null else " NOT NULL"}'
 
 
@@ -81,7 +72,7 @@ COLUMNS = (
     ),
     Column(
         "peak_memory", "INTEGER", CIRCUMSTANCE,
-        "bytes of GPU memory of the stack; on a CPU, by how much the process grew", null=True,
+        "peak of GPU memory of the stack in bytes; empty on a CPU", null=True,
     ),
     Column("stack", "INTEGER", CIRCUMSTANCE, "how many runs were trained as one"),
     Column("num_train", "INTEGER", OUTCOME, "training graphs"),

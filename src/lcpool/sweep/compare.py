@@ -18,7 +18,7 @@ from lcpool.sweep.engines.task import in_short
 from lcpool.sweep.grid import DATASET, Dataset, Grid, Source, make_jobs
 from lcpool.sweep.progress import show_sweep
 from lcpool.sweep.run import Outcome, Sweep
-from lcpool.sweep.store import Store
+from lcpool.sweep.store import Store, StoreError
 from lcpool.train.device import pick_device
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def compare(
                 outcome = Sweep(jobs, opened, engine, view).run()
         except EngineError as error:
             raise EngineError(f"{error}. {GUARD}") from None
-        _report(outcome)
+        _report(outcome, store)
         found = Results.of(opened).runs
     wanted = {key({**cell.columns, "run": number}) for job in jobs for cell, number in job.wanted}
     kept = [key(row) in wanted for row in found.to_dict("records")]
@@ -117,10 +117,15 @@ def _store(path: str | Path | None) -> Iterator[Store]:
         yield stack.enter_context(Store(path))
 
 
-def _report(outcome: Outcome) -> None:
-    """Warn about what failed; an error if everything did."""
+def _report(outcome: Outcome, store: str | Path | None) -> None:
+    """Warn about what failed; an error if everything did, or if it was interrupted."""
+    if outcome.rescued:
+        raise StoreError(f"{store} was deleted or moved; all its runs are in {outcome.rescued}.")
     if outcome.stopped:
-        raise KeyboardInterrupt
+        kept = "the runs are lost; pass store='runs.sqlite' to keep them"
+        if store is not None:
+            kept = f"finished runs and checkpoints are kept in {store}; the same call continues"
+        raise KeyboardInterrupt(f"{outcome.complete} of {outcome.jobs} jobs are complete; {kept}.")
     if outcome.failed and not outcome.complete:
         job, reason = outcome.failed[0]
         raise RuntimeError(f"nothing could be trained; {job}: {in_short(reason)}\n\n{reason}")

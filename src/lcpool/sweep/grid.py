@@ -34,7 +34,7 @@ from lcpool.settings import (
 )
 from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
-from lcpool.train.api import classes_of, fingerprint
+from lcpool.train.api import classes_of, fingerprint, pooling_code
 
 PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
 
@@ -43,23 +43,12 @@ Source = str | Path | GraphSet | Iterable[Data]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A reference to a dataset, with a digest of its contents.
-
-    Attributes:
-        name: its name in tables.
-        digest: of its contents.
-        graphs: number of graphs.
-        nodes: number of nodes of all graphs.
-        source: a name, a path, or the graphs themselves.
-        root: the folder to look for a name in.
-    """
+    """A reference to a dataset, with a digest of its contents."""
 
     name: str
     digest: str
-    graphs: int
-    nodes: int
-    source: str | GraphSet = field(compare=False, repr=False)
-    root: str | None = field(compare=False, default=None, repr=False)
+    source: str | GraphSet = field(compare=False, repr=False)  # a name, a path, or the graphs
+    root: str | None = field(compare=False, default=None, repr=False)  # where to look for a name
 
     @classmethod
     def of(cls, source: Source, root: str | Path | None = None, name: str | None = None) -> Dataset:
@@ -73,8 +62,6 @@ class Dataset:
         return cls(
             name=graphs.name,
             digest=fingerprint(graphs),
-            graphs=len(graphs),
-            nodes=graphs.x.size(0),
             source=_lasting(os.fspath(source)) if by_name else graphs,  # type: ignore[arg-type]
             root=None if root is None else str(Path(root).expanduser().absolute()),
         )
@@ -116,9 +103,17 @@ class Cell:
         return config_text(self.architecture, self.protocol)
 
     @cached_property
+    def code(self) -> str:
+        """A digest of the file of a user's pooling; empty for others, and if it is not found."""
+        try:
+            return pooling_code(self.architecture.pool)
+        except ValueError:  # It cannot be imported, which its training will report.
+            return ""
+
+    @cached_property
     def id(self) -> str:
-        """A digest of the configuration and of the dataset's contents."""
-        text = json.dumps([self.dataset.name, self.dataset.digest, self.config])
+        """A digest of the configuration, of the dataset's contents and of a user's pooling."""
+        text = json.dumps([self.dataset.name, self.dataset.digest, self.config, self.code])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -161,9 +156,7 @@ Wanted = tuple[tuple[Cell, int], ...]  # cells with the numbers of their runs
 class Job:
     """Runs that are trained together: of one cell, or of cells that differ in split and backbone.
 
-    Attributes:
-        wanted: each cell with the number of each of its runs.
-        label: the settings that distinguish it from other jobs of the same names.
+    ``label`` has the settings that distinguish it from other jobs of the same names.
     """
 
     wanted: Wanted
@@ -171,12 +164,10 @@ class Job:
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells, each once."""
         return tuple(dict.fromkeys(cell for cell, _ in self.wanted))
 
     @property
     def split(self) -> str:
-        """The split, or splits, of its cells."""
         return "+".join(dict.fromkeys(cell.protocol.split for cell in self.cells))
 
     @property
@@ -193,13 +184,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid of cells: the product of the values of all settings.
-
-    Attributes:
-        datasets: the datasets.
-        runs: how many runs each cell has.
-        settings: the values of every setting, in the order of their declaration.
-    """
+    """A grid of cells with ``runs`` runs each: the product of the values of all settings."""
 
     datasets: tuple[str | Path | Dataset, ...]
     runs: int
@@ -265,11 +250,8 @@ def make_jobs(
 ) -> list[Job]:
     """The jobs of some grids: every run once, cells that can share a stack in one job.
 
-    Args:
-        grids: the grids.
-        root: folder to look for datasets in.
-        stack: the most runs to train as one. Cells with more runs in all are several jobs, which
-            workers can train at the same time.
+    Cells with more than ``stack`` runs in all are several jobs, which workers can train at the
+    same time. ``root`` is a folder to look for datasets in.
     """
     alike: dict[tuple[Dataset, str], dict[Cell, int]] = {}
     loaded: dict[Any, Dataset] = {}

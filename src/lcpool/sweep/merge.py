@@ -7,18 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lcpool.sweep.columns import FIGURES
-from lcpool.sweep.store import Store, add_cell, add_run
+from lcpool.sweep.store import Row, Store, add_cell, add_run
 
 
 @dataclass
 class Merged:
-    """The result of a merge.
-
-    Attributes:
-        added: how many runs were new.
-        same: how many runs were there with the same figures.
-        conflicts: messages about runs that were there with other figures; these did not change.
-    """
+    """How many runs were new, how many were there already, and what was not added and why."""
 
     added: int = 0
     same: int = 0
@@ -32,47 +26,37 @@ def merge(into: Store, path: Path) -> Merged:
     """
     merged = Merged()
     with Store(path, readonly=True) as source, into.transaction() as connection:
-        _add_datasets(connection, source, merged)
-        known = {row["name"]: row["digest"] for row in into.rows("SELECT * FROM datasets")}
-        cells = {
-            cell["id"]: cell
-            for cell in source.rows(
-                "SELECT cells.*, digest FROM cells JOIN datasets ON dataset = name"
-            )
-            if known[cell["dataset"]] == cell["digest"]
-        }
-        for cell in cells.values():
-            add_cell(connection, dict(cell))  # without how many runs fit in that machine's memory
-        for row in source.rows("SELECT * FROM runs"):
-            if row["cell"] in cells:
-                _add_run(connection, row, cells[row["cell"]], merged)
+        other_data = _add_datasets(connection, source)
+        merged.conflicts += [f"{name}: other data of the same name" for name in other_data]
+        for row in source.runs():
+            if row["dataset"] not in other_data:
+                _add(connection, row, merged)
     return merged
 
 
-def _add_datasets(connection: sqlite3.Connection, source: Store, merged: Merged) -> None:
-    for row in source.rows("SELECT * FROM datasets"):
-        query = "SELECT digest FROM datasets WHERE name = ?"
-        found = connection.execute(query, (row["name"],)).fetchone()
-        if found is None:
-            connection.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?)", tuple(row))
-        elif found["digest"] != row["digest"]:
-            merged.conflicts.append(
-                f"{row['name']}: other data of the same name; none of its runs was added"
-            )
+def _add_datasets(connection: sqlite3.Connection, source: Store) -> set[str]:
+    """Add the datasets of a store; returns the names of those that are there with other data."""
+    known = {row["name"]: row["digest"] for row in connection.execute("SELECT * FROM datasets")}
+    rows = source.rows("SELECT * FROM datasets")
+    query = "INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?)"
+    connection.executemany(query, [tuple(row) for row in rows])
+    return {row["name"] for row in rows if known.get(row["name"], row["digest"]) != row["digest"]}
 
 
-def _add_run(
-    connection: sqlite3.Connection, row: sqlite3.Row, cell: sqlite3.Row, merged: Merged
-) -> None:
+def _add(connection: sqlite3.Connection, row: Row, merged: Merged) -> None:
+    names = (row[name] for name in ("dataset", "backbone", "conv", "pool", "split"))
+    name = f"{' '.join(names)} run {row['run']}"
+    query = "SELECT id FROM cells WHERE dataset = ? AND config = ? AND code != ? AND current"
+    if connection.execute(query, (row["dataset"], row["config"], row["code"])).fetchone():
+        merged.conflicts.append(f"{name}: another version of the pooling's file")
+        return
     query = "SELECT * FROM runs WHERE cell = ? AND run = ?"
     found = connection.execute(query, (row["cell"], row["run"])).fetchone()
     if found is None:
-        add_run(connection, dict(row))
+        add_cell(connection, row)
+        add_run(connection, row)
         merged.added += 1
-        return
-    differ = [name for name in FIGURES if found[name] != row[name]]
-    if not differ:
+    elif differ := [name for name in FIGURES if found[name] != row[name]]:
+        merged.conflicts.append(f"{name}: other {', '.join(differ)}")
+    else:
         merged.same += 1
-        return
-    names = (cell[name] for name in ("dataset", "backbone", "conv", "pool", "split"))
-    merged.conflicts.append(f"{' '.join(names)} run {row['run']}: other {', '.join(differ)}")

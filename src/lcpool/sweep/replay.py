@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +24,7 @@ NAMES = ("dataset", "backbone", "conv", "pool", "split", "seed")
 class Replayed:
     """A stored run, the same run trained again, and the figures in which they differ."""
 
-    stored: sqlite3.Row
+    stored: Row
     again: Row
     differ: list[str]
 
@@ -57,11 +56,11 @@ def computing_with(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def find(store: Store, name: str) -> sqlite3.Row:
+def find(store: Store, name: str) -> Row:
     """The run called ``WORD/…/NUMBER``; each word is a name or a setting of its cell."""
     *words, number = name.split("/")
-    query = "SELECT * FROM runs JOIN cells ON cell = cells.id WHERE CAST(run AS TEXT) = ?"
-    fitting = [row for row in store.rows(query, number) if _names(row).issuperset(words)]
+    runs = (row for row in store.runs() if str(row["run"]) == number)
+    fitting = [row for row in runs if _names(row).issuperset(words)]
     if len(fitting) == 1:
         return fitting[0]
     if not fitting:
@@ -75,17 +74,17 @@ def find(store: Store, name: str) -> sqlite3.Row:
     raise StoreError(f"'{name}' could be {found}{more}: add names, a setting, or the cell's id.")
 
 
-def _names(row: sqlite3.Row) -> set[str]:
+def _names(row: Row) -> set[str]:
     """All words that name a cell."""
     settings = {f"{name}={value}" for name, value in _settings(row).items()}
     return {row["id"], *(str(row[column]) for column in NAMES), *settings}
 
 
-def _settings(row: sqlite3.Row) -> dict[str, Any]:
+def _settings(row: Row) -> dict[str, Any]:
     return unnamed(read_config_text(row["config"]))
 
 
-def _in_words(row: sqlite3.Row, label: str) -> str:
+def _in_words(row: Row, label: str) -> str:
     name = "/".join(str(row[column]) for column in (*NAMES, "run"))
     return f"{name} ({f'{label}, ' if label else ''}id {row['id']})"
 
@@ -95,7 +94,5 @@ def _cell(store: Store, cell: str) -> Cell:
     (row,) = store.rows(query, cell)
     if row["source"] is None:
         raise StoreError(f"{row['dataset']} was passed as graphs, which the store does not keep.")
-    dataset = Dataset(
-        *(row[name] for name in ("name", "digest", "graphs", "nodes", "source", "root"))
-    )
+    dataset = Dataset(row["name"], row["digest"], row["source"], row["root"])
     return Cell(dataset, *read_config(row["config"]))

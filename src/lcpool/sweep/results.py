@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lcpool.atomic import whole_file
 from lcpool.spreadsheet import protected, unprotected
-from lcpool.sweep.columns import EXPORTED, KEY, NAMES, OF_CELL
-from lcpool.sweep.store import Store, StoreError, unpack
+from lcpool.sweep.columns import EXPORTED, KEY, NAMES
+from lcpool.sweep.store import Store, unpack
 
 Key = tuple[Any, ...]
 
@@ -29,18 +31,11 @@ def key(row: Mapping[str, Any]) -> Key:
 
 @dataclass(frozen=True)
 class Failure:
-    """A cell that failed and has no run.
+    """A cell that failed and has no run."""
 
-    Attributes:
-        names: dataset, backbone, convolution, pooling.
-        split: "shared" or "fresh".
-        reason: the traceback of its last failure, or how its process ended.
-        config: all its settings; cells of the same names differ in it.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # dataset, backbone, convolution, pooling
     split: str
-    reason: str
+    reason: str  # the traceback of its last failure, or how its process ended
     config: str
 
 
@@ -72,15 +67,9 @@ class Results:
     @classmethod
     def of(cls, store: Store) -> Results:
         """All runs of a store."""
-        names = ", ".join(
-            f'{"cells" if column in OF_CELL else "runs"}."{column.name}"' for column in EXPORTED
-        )
-        found = store.rows(
-            f"SELECT {names}, curves FROM runs JOIN cells ON cell = cells.id "
-            f"ORDER BY {', '.join(KEY)}"
-        )
-        curves = {key(dict(row)): _curve(dict(row), store.path) for row in found}
-        runs = pd.DataFrame([tuple(row)[:-1] for row in found], columns=NAMES)
+        found = store.runs()
+        curves = {key(row): unpack(row["curves"]).astype(np.float32) for row in found}
+        runs = pd.DataFrame(found, columns=NAMES)
         return cls(runs.astype(_dtypes()), curves, _failures(store))
 
     def write(self, path: str | Path) -> Path:
@@ -88,14 +77,21 @@ class Results:
         path = Path(path)
         if path.suffix != ".csv":
             path = path / "runs.csv"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        curves = path.with_suffix(".npz")
         table = self.runs[list(NAMES)].astype({c.name: c.csv_dtype for c in EXPORTED})
-        table = protected(table)
-        table.to_csv(path, index=False, lineterminator="\n")
-        if self.curves:
-            none = np.zeros((0, 3), np.float32)
-            found = [self.curves.get(key(row), none) for row in self.runs.to_dict("records")]
-            _write_curves(path.with_suffix(".npz"), found)
+        text = protected(table).to_csv(index=False, lineterminator="\n")
+        # Both are written before either takes the place of an older file.
+        with whole_file(path) as csv:
+            csv.write(text.encode())
+            csv.flush()
+            os.fsync(csv.fileno())
+            if self.curves:
+                with whole_file(curves) as npz:
+                    none = np.zeros((0, 3), np.float32)
+                    rows = self.runs.to_dict("records")
+                    _write_curves(npz, [self.curves.get(key(row), none) for row in rows])
+        if not self.curves:
+            curves.unlink(missing_ok=True)  # of an older table
         return path
 
     def where(self, **values: Any) -> Results:
@@ -123,23 +119,12 @@ def _read(path: Path) -> Results:
         return Results.of(store)
 
 
-def _curve(row: Mapping[str, Any], path: Path) -> NDArray[np.float32]:
-    try:
-        return unpack(row["curves"]).astype(np.float32)
-    except (ValueError, zlib.error) as error:
-        names = "/".join(str(row[name]) for name in ("dataset", "backbone", "conv", "pool", "run"))
-        raise StoreError(
-            f"{path} is damaged: the curves of {names} cannot be read ({error}). Delete that run "
-            "with sqlite3 and train it again, or use a copy."
-        ) from error
-
-
 def _failures(store: Store) -> tuple[Failure, ...]:
     # With max(), SQLite takes the other columns from the row that has it.
     found = store.rows(
         "SELECT dataset, backbone, conv, pool, split, reason, config, max(time) FROM failures "
-        "JOIN cells ON cell = cells.id WHERE cell NOT IN (SELECT cell FROM runs) GROUP BY cell "
-        "ORDER BY dataset, backbone, conv, pool, split"
+        "JOIN cells ON cell = cells.id WHERE current AND cell NOT IN (SELECT cell FROM runs) "
+        "GROUP BY cell ORDER BY dataset, backbone, conv, pool, split"
     )
     return tuple(Failure(tuple(row)[:4], *tuple(row)[4:7]) for row in found)
 
@@ -172,7 +157,7 @@ def _read_csv(path: Path) -> Results:
     return Results(runs, _read_curves(curves, runs) if curves.is_file() else {})
 
 
-def _write_curves(path: Path, curves: list[NDArray[np.float32]]) -> None:
+def _write_curves(file: IO[bytes], curves: list[NDArray[np.float32]]) -> None:
     """Write all curves one after the other, losses in half precision (three digits).
 
     More digits are noise that does not compress. Accuracies keep every bit: they have few values.
@@ -181,7 +166,7 @@ def _write_curves(path: Path, curves: list[NDArray[np.float32]]) -> None:
     with np.errstate(over="ignore"):  # A loss above 65504 becomes infinite.
         losses = values[:, :2].astype(np.float16)
     lengths = np.array([len(curve) for curve in curves])
-    np.savez_compressed(path, lengths=lengths, losses=losses, accuracies=values[:, 2])
+    np.savez_compressed(file, lengths=lengths, losses=losses, accuracies=values[:, 2])
 
 
 def _read_curves(path: Path, runs: pd.DataFrame) -> dict[Key, NDArray[np.float32]]:

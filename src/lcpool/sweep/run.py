@@ -7,10 +7,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
 from lcpool.progress import clock
-from lcpool.sweep.claims import Owner
+from lcpool.sweep.claims import Claims
 from lcpool.sweep.engines.engine import Engine, Happened
 from lcpool.sweep.engines.task import (
     Ended,
@@ -56,24 +57,15 @@ class View(Protocol):
 
 @dataclass
 class AtWork:
-    """A job that is being trained.
-
-    Attributes:
-        job: the job.
-        left: how many of its runs have not ended.
-        since: when it was given to the engine.
-        epoch: the last epoch that ended.
-        silent: seconds since its last event; they count once a worker has begun it.
-    """
+    """A job that is being trained."""
 
     job: Job
-    left: int
+    left: int  # runs that have not ended
     since: float = field(default_factory=time.monotonic)
-    epoch: EpochDone | None = None
-    silent: float = -math.inf
+    epoch: EpochDone | None = None  # the last one
+    silent: float = -math.inf  # seconds since its last event; they count once it has begun
 
     def listen(self, event: Event) -> None:
-        """Note an event."""
         self.silent = 0.0
         if isinstance(event, EpochDone):
             self.epoch = event
@@ -81,38 +73,28 @@ class AtWork:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a sweep ended.
+    """How a sweep ended."""
 
-    Attributes:
-        complete: how many jobs have all their runs.
-        failed: jobs that were set aside, each with its last error.
-        left: jobs that are still to be trained.
-        others: other commands that train some of these.
-        runs: how many runs this sweep trained.
-        seconds: how long it took.
-        stopped: why it ended early, if it did.
-    """
-
-    complete: int
-    failed: list[tuple[Job, str]]
-    left: list[Job]
-    others: list[str]
-    runs: int
+    complete: int  # jobs that have all their runs
+    failed: list[tuple[Job, str]]  # jobs that were set aside, each with its last error
+    left: list[Job]  # jobs that are still to be trained
+    others: list[str]  # other commands that train some of these
+    runs: int  # how many runs this sweep trained
     seconds: float
-    stopped: str = ""
+    stopped: str = ""  # why it ended early
+    rescued: Path | None = None  # the file with all runs, if the store was deleted or moved
 
     @property
     def jobs(self) -> int:
-        """How many jobs there were."""
         return self.complete + len(self.failed) + len(self.left)
 
 
 class Sweep:
-    """Trains jobs with an engine, and stores the runs.
+    """Trains the jobs whose runs a store lacks with an engine, and stores the runs.
 
     Args:
         jobs: the jobs.
-        store: where the runs go; those that it has already are not trained.
+        store: the store.
         engine: where to train.
         view: shows what happens.
         stack: the most runs to train as one.
@@ -132,6 +114,7 @@ class Sweep:
     ) -> None:
         self.jobs, self.store, self.engine, self.view = list(jobs), store, engine, view
         self.stack, self.epoch_timeout = stack, epoch_timeout
+        self.claims = Claims(store)
         self.failures: Counter[Job] = Counter()
         self.reasons: dict[Job, str] = {}
         self.suspects: set[Job] = set()
@@ -151,32 +134,39 @@ class Sweep:
         if before:
             self.view.say(f"{counted(before, 'job')} continue from checkpoints")
         try:
-            with interrupt_later() as interrupted, Owner(self.store) as owner:
+            with interrupt_later() as interrupted, self.claims:
                 try:
                     for _ in self._turns(interrupted):
-                        self._fill(owner)
-                        self._handle(self.engine.events(TICK), owner)
-                        self._handle(self._hanging(), owner)
+                        self._fill()
+                        self._handle(self.engine.events(TICK))
+                        self._handle(self._hanging())
                         self.view.show(self)
-                    self._tidy(owner)
+                    self._tidy()
                 finally:
                     self.engine.close()
-                return self._outcome(owner)
+                return self._outcome()
         finally:
             self.store.work.clean_up()
 
     def _turns(self, interrupted: Callable[[], bool]) -> Iterator[None]:
         """Go on until all jobs have ended, or it is time to stop and all have stopped."""
         while self.at_work or (not self.stopping and self.to_do()):
-            if not self.stopping and (interrupted() or time.monotonic() > self.last_call):
-                self.stopping = "interrupted" if interrupted() else "time is up"
+            if not self.stopping and (reason := self._reason_to_stop(interrupted())):
+                self.stopping = reason
                 self.end = min(self.end, time.monotonic() + GRACE)
                 self.engine.stop()
             if time.monotonic() > self.end:
                 return
             yield
 
-    def _fill(self, owner: Owner) -> None:
+    def _reason_to_stop(self, interrupted: bool) -> str:
+        if interrupted:
+            return "interrupted"
+        if time.monotonic() > self.last_call:
+            return "time is up"
+        return "the store is gone" if self.store.is_gone() else ""
+
+    def _fill(self) -> None:
         """Give jobs to the engine while it has free slots."""
         if self.stopping or time.monotonic() < self.blocked_until:
             return
@@ -185,7 +175,7 @@ class Sweep:
                 return
             if not self._may_start(job):
                 continue
-            missing = owner.claim(job)
+            missing = self.claims.claim(job)
             if missing is not None:
                 self.waiting.remove(job)
             if missing:
@@ -224,7 +214,7 @@ class Sweep:
         found: list[Happened] = []
         for task, work in self.at_work.items():
             work.silent += passed
-            if work.silent > self.epoch_timeout:
+            if work.silent > self.epoch_timeout and not self.stopping:
                 self.engine.abandon(task)
                 self.failures[work.job] = TRIES
                 reason = (
@@ -234,7 +224,7 @@ class Sweep:
                 found.append((task, Failed(reason, counts=False)))
         return found
 
-    def _handle(self, happened: list[Happened], owner: Owner) -> None:
+    def _handle(self, happened: list[Happened]) -> None:
         self._find_culprit([self.at_work[t].job for t, e in happened if t and is_fault(e)])
         for task, event in happened:
             if isinstance(event, Noted):
@@ -253,7 +243,7 @@ class Sweep:
                 self.runs += len(event.rows)
                 work.left -= len(event.rows)
             elif isinstance(event, Ended | Stopped | Failed):
-                self._leave(task, event, owner)
+                self._leave(task, event)
 
     def _find_culprit(self, faulted: list[Job]) -> None:
         """Count a GPU fault against the job that was alone; several are tried again, each alone.
@@ -268,12 +258,12 @@ class Sweep:
                 f"the GPU faulted under {len(faulted)} jobs; they are trained again one at a time"
             )
 
-    def _leave(self, task: Task, event: Ended | Stopped | Failed, owner: Owner) -> None:
+    def _leave(self, task: Task, event: Ended | Stopped | Failed) -> None:
         """A task has ended; what is not complete waits again."""
         job, since = self.at_work[task].job, self.at_work.pop(task).since
         if isinstance(event, Ended):
             self.store.work.forget(job)
-        owner.release(job)
+        self.claims.release(job)
         self.blocked_until = 0.0
         if isinstance(event, Ended):
             self.suspects.discard(job)
@@ -297,12 +287,11 @@ class Sweep:
             jobs.remove(job)
             jobs.extend(parts)
 
-    def _tidy(self, owner: Owner) -> None:
-        """Remove checkpoints of jobs that were complete when a command was killed."""
+    def _tidy(self) -> None:
+        """Remove what a command has left that was killed when a job was complete."""
         missing, work = self._missing(), self.store.work
         for job in self.jobs:
-            left_over = any(work.checkpoints(cell).exists() for cell in job.cells)
-            if left_over and job not in missing and owner.claim(job) == ():
+            if work.has_left(job) and job not in missing and self.claims.claim(job) == ():
                 work.forget(job)
 
     def _missing(self) -> list[Job]:
@@ -310,15 +299,12 @@ class Sweep:
         return [job for job in self.jobs if any((cell.id, n) not in done for cell, n in job.wanted)]
 
     def to_do(self) -> list[Job]:
-        """Jobs that wait to be trained."""
         return [job for job in self.waiting if not self.set_aside(job)]
 
     def set_aside(self, job: Job) -> bool:
-        """Whether a job has failed too often."""
         return self.failures[job] >= TRIES
 
     def complete(self) -> int:
-        """How many jobs are complete."""
         return len(self.jobs) - len(self.waiting) - len(self.at_work)
 
     def seconds_left(self) -> float | None:
@@ -329,13 +315,14 @@ class Sweep:
         left = waiting + sum(work.left for work in self.at_work.values())
         return (time.monotonic() - self.started) / self.runs * left
 
-    def _outcome(self, owner: Owner) -> Outcome:
+    def _outcome(self) -> Outcome:
         missing = self._missing()
         failed = [(job, self.reasons[job]) for job in missing if self.set_aside(job)]
         left = [job for job in missing if not self.set_aside(job)]
         seconds, complete = time.monotonic() - self.started, len(self.jobs) - len(missing)
-        others = owner.others(left)
-        return Outcome(complete, failed, left, others, self.runs, seconds, self.stopping)
+        others = self.claims.others(left)
+        rescued = self.store.rescue() if self.store.is_gone() else None
+        return Outcome(complete, failed, left, others, self.runs, seconds, self.stopping, rescued)
 
 
 def in_order(jobs: Iterable[Job]) -> list[Job]:
@@ -359,7 +346,7 @@ def _cost(job: Job) -> float:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things.
+    """A number with its noun.
 
     >>> counted(1, "job"), counted(2, "job")
     ('1 job', '2 jobs')

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import os
 import shutil
 import sqlite3
 import time
+import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,29 +20,27 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from lcpool.sweep.columns import OF_CELL, OF_RUN, quoted
+from lcpool.sweep.columns import COLUMNS, KEY, OF_CELL, OF_RUN, TYPES, quoted
 from lcpool.sweep.grid import Cell, Dataset, Job
 
 VERSION = 4
 APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
 BUSY_SECONDS = 60.0  # to wait for another process that is writing
 
-_SCHEMA = f"""
-CREATE TABLE datasets (name TEXT PRIMARY KEY, digest TEXT NOT NULL, graphs INTEGER NOT NULL,
-    nodes INTEGER NOT NULL, source TEXT, root TEXT) STRICT;
-CREATE TABLE cells (id TEXT PRIMARY KEY, {", ".join(c.schema for c in OF_CELL)}, stack INTEGER,
+_TABLES = f"""
+CREATE TABLE datasets (name TEXT PRIMARY KEY, digest TEXT NOT NULL, source TEXT, root TEXT) STRICT;
+CREATE TABLE cells (id TEXT PRIMARY KEY, {", ".join(c.schema for c in OF_CELL)},
+    code TEXT NOT NULL, current INTEGER NOT NULL DEFAULT 1, stack INTEGER,
     FOREIGN KEY (dataset) REFERENCES datasets) STRICT;
 CREATE TABLE runs (cell TEXT NOT NULL REFERENCES cells, {", ".join(c.schema for c in OF_RUN)},
-    PRIMARY KEY (cell, run)) STRICT, WITHOUT ROWID;
-CREATE TABLE owners (id TEXT PRIMARY KEY, pid INTEGER NOT NULL) STRICT;
-CREATE TABLE claims (cell TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT;
+    checksum TEXT NOT NULL, PRIMARY KEY (cell, run)) STRICT, WITHOUT ROWID;
 CREATE TABLE failures (cell TEXT NOT NULL, time REAL NOT NULL, reason TEXT NOT NULL) STRICT;
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {VERSION};
 """
+TABLES = [table.strip() for table in _TABLES.split(";") if table.strip()]
 
-# The columns of the table of runs.
-RUN = ("cell", *(column.name for column in OF_RUN))
+# The columns of the tables of cells and runs that are compared and copied.
+CELL = ("id", *(column.name for column in OF_CELL), "code")
+RUN = ("cell", *(column.name for column in OF_RUN), "checksum")
 
 Row = dict[str, Any]
 
@@ -58,11 +59,12 @@ class Store:
 
     def __init__(self, path: str | Path, readonly: bool = False) -> None:
         self.path, self.readonly = Path(path), readonly
-        self.work = WorkFolder(self.path)
+        self.place, self.work = self.path.absolute(), WorkFolder(self.path)
         with self.clear_errors():
             self.connection = self._open()
             try:
                 self._check()
+                self.file, self.log = _identity(self.place), _identity(self._log("-wal"))
             except BaseException:
                 self.connection.close()
                 raise
@@ -71,22 +73,26 @@ class Store:
         if self.path.is_dir():
             raise StoreError(f"{self.path} is a folder; name a file for the store.")
         if not self.readonly:
-            self.path.absolute().parent.mkdir(parents=True, exist_ok=True)
+            self.place.parent.mkdir(parents=True, exist_ok=True)
             return self._connect("mode=rwc")
         if not self.path.exists():
             raise StoreError(f"{self.path}: there is no such store.")
         # Reading beside a writer means sharing its log, which needs the right to write.
-        if os.access(self.path.absolute().parent, os.W_OK):
+        if os.access(self.place.parent, os.W_OK):
             connection = self._connect("mode=rw")
             connection.execute("PRAGMA query_only = 1")
             return connection
-        log = Path(f"{self.path}-wal")
-        return self._connect("mode=ro" if log.exists() else "mode=ro&immutable=1")
+        return self._connect("mode=ro" if self._log("-wal").exists() else "mode=ro&immutable=1")
+
+    def _log(self, end: str) -> Path:
+        return Path(f"{self.place}{end}")
 
     def _connect(self, mode: str) -> sqlite3.Connection:
-        uri = f"{self.path.absolute().as_uri()}?{mode}"
+        uri = f"{self.place.as_uri()}?{mode}"
         connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
         connection.row_factory = sqlite3.Row
+        # A damaged text must not be an error here: its checksum tells which run it belongs to.
+        connection.text_factory = lambda text: text.decode(errors="replace")
         return connection
 
     def _check(self) -> None:
@@ -98,12 +104,15 @@ class Store:
             raise StoreError(f"{self.path} is not an lcpool store; it was not changed.")
         (version,) = self.connection.execute("PRAGMA user_version").fetchone()
         if version != VERSION:
-            age = "newer" if version > VERSION else "older"
+            age = "a newer" if version > VERSION else "an older"
             raise StoreError(
-                f"{self.path} was written by a{'n' * (age == 'older')} {age} lcpool (format "
-                f"{version}; this one reads {VERSION}); it was not changed. Install that version."
+                f"{self.path} was written by {age} lcpool (format {version}; this one reads "
+                f"{VERSION}); it was not changed. Install that version."
             )
         (verdict,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
+        tables = self.connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table'")
+        if verdict == "ok" and [table["sql"] for table in tables] != TABLES:
+            verdict = "its tables are not those of a store"
         if verdict != "ok":
             raise StoreError(_damaged(self.path, verdict))
 
@@ -113,13 +122,15 @@ class Store:
         return bool(tables == 0 and kind == 0)
 
     def _create(self) -> None:
-        self._use_a_log()
+        self.use_log()
         with self.transaction() as connection:
             if self._empty():  # Another command may have created it meanwhile.
-                for statement in filter(str.strip, _SCHEMA.split(";")):
-                    connection.execute(statement)
+                for table in TABLES:
+                    connection.execute(table)
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
 
-    def _use_a_log(self) -> None:
+    def use_log(self) -> None:
         """Switch to WAL; here SQLite itself does not wait for other processes."""
         until = time.monotonic() + BUSY_SECONDS
         while True:
@@ -161,6 +172,10 @@ class Store:
     def close(self) -> None:
         with self.clear_errors():
             self.connection.close()
+        if not self.readonly and self.is_gone() and _identity(self._log("-wal")) == self.log:
+            # SQLite would take the log of this store for that of the next one at its place.
+            for end in ("-wal", "-shm"):
+                self._log(end).unlink(missing_ok=True)
 
     def __enter__(self) -> Store:
         return self
@@ -173,11 +188,15 @@ class Store:
             return self.connection.execute(query, values).fetchall()
 
     def add(self, jobs: Iterable[Job]) -> None:
-        """Enter the cells of some jobs; cells that are there stay as they are."""
+        """Enter the cells of some jobs, and remove damaged runs; other runs stay as they are."""
         with self.transaction() as connection:
             for cell in dict.fromkeys(cell for job in jobs for cell in job.cells):
                 self._add_dataset(connection, cell.dataset)
-                add_cell(connection, {"id": cell.id, **cell.columns})
+                self._replace_versions(connection, cell)
+                add_cell(connection, {"id": cell.id, **cell.columns, "code": cell.code})
+            if damaged := [(row["cell"], row["run"]) for row in self.damaged()]:
+                warnings.warn(f"{self.path}: removing {len(damaged)} damaged runs", stacklevel=3)
+                connection.executemany("DELETE FROM runs WHERE cell = ? AND run = ?", damaged)
 
     def _add_dataset(self, connection: sqlite3.Connection, dataset: Dataset) -> None:
         query = "SELECT digest FROM datasets WHERE name = ?"
@@ -188,8 +207,59 @@ class Store:
                 "use another store, or rename the dataset."
             )
         source = dataset.source if isinstance(dataset.source, str) else None
-        values = (dataset.name, dataset.digest, dataset.graphs, dataset.nodes, source, dataset.root)
-        connection.execute("INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?, ?, ?)", values)
+        values = (dataset.name, dataset.digest, source, dataset.root)
+        connection.execute("INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?)", values)
+
+    def _replace_versions(self, connection: sqlite3.Connection, cell: Cell) -> None:
+        """Hide the runs of other versions of a user's pooling."""
+        where = "WHERE dataset = ? AND config = ? AND id != ? AND current"
+        values = (cell.dataset.name, cell.config, cell.id)
+        query = f"SELECT count(*) FROM runs WHERE cell IN (SELECT id FROM cells {where})"
+        (runs,) = connection.execute(query, values).fetchone()
+        connection.execute(f"UPDATE cells SET current = 0 {where}", values)
+        connection.execute("UPDATE cells SET current = 1 WHERE id = ?", (cell.id,))
+        if runs:
+            warnings.warn(
+                f"the file of {cell.architecture.pool} has changed since {self.path} got {runs} "
+                "runs of it: these are hidden, and the new version is trained.",
+                stacklevel=4,
+            )
+
+    def runs(self) -> list[Row]:
+        """Every run with the columns of its cell; an error if one of them is damaged."""
+        if damaged := self.damaged():
+            raise StoreError(
+                f"{self.path} is damaged: {len(damaged)} of its runs are not as they were stored "
+                f"(lcpool bench check {self.path}). lcpool bench trains them again."
+            )
+        return [row for row in self._joined() if row["current"]]
+
+    def damaged(self) -> list[Row]:
+        """The runs that do not match their checksum, or have lost their cell."""
+        return [row for row in self._joined() if row["checksum"] != checksum(row)]
+
+    def _joined(self) -> list[Row]:
+        tables = {**dict.fromkeys(RUN, "runs"), **dict.fromkeys(CELL, "cells"), "current": "cells"}
+        names = ", ".join(f'{table}."{name}"' for name, table in tables.items())
+        order = ", ".join(f"{tables[name]}.{name}" for name in KEY)
+        query = f"SELECT {names} FROM runs LEFT JOIN cells ON cell = cells.id ORDER BY {order}"
+        return [dict(row) for row in self.rows(query)]
+
+    def is_gone(self) -> bool:
+        """Whether the file has been deleted, moved or replaced since it was opened."""
+        return _identity(self.place) != self.file
+
+    def rescue(self) -> Path:
+        """Copy everything, after the file has gone, to a new file in the same folder."""
+        names = (f"{self.place.stem}.rescued{n or ''}.sqlite" for n in itertools.count())
+        places = (self.place.with_name(name) for name in names)
+        copy = next(place for place in places if not place.exists())
+        with self.clear_errors():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            self.connection.execute("VACUUM INTO ?", (str(copy),))
+        with Store(copy) as store:
+            store.use_log()
+        return copy
 
     def done(self, cells: Iterable[Cell]) -> set[tuple[str, int]]:
         """Cell and number of every stored run of these cells."""
@@ -217,13 +287,28 @@ class Store:
 
 
 def add_cell(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    """Enter a cell, given its columns and its ``id``, unless it is there."""
-    _insert(connection, "cells", ("id", *(column.name for column in OF_CELL)), values)
+    """Enter a cell; the columns of one that is there are set again, should they be damaged."""
+    _insert(connection, "cells", CELL, values)
+    columns = ", ".join(f'"{name}" = ?' for name in CELL)
+    new = [values[name] for name in CELL]
+    connection.execute(f"UPDATE cells SET {columns} WHERE id = ?", (*new, values["id"]))
 
 
 def add_run(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    """Enter a run, given its columns and its ``cell``, unless it is there."""
-    _insert(connection, "runs", RUN, values)
+    """Enter a run with its checksum, unless it is there."""
+    typed = {
+        column.name: None if values[column.name] is None else TYPES[column.sql](values[column.name])
+        for column in OF_RUN
+    }
+    cell = connection.execute("SELECT * FROM cells WHERE id = ?", (values["cell"],)).fetchone()
+    row = {**dict(cell), **typed, "cell": values["cell"]}
+    _insert(connection, "runs", RUN, {**row, "checksum": checksum(row)})
+
+
+def checksum(row: Mapping[str, Any]) -> str:
+    """A digest of all columns of a run and of its cell, curves included."""
+    values = [row[name] for name in ("cell", "code", *(column.name for column in COLUMNS))]
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 
 
 def _insert(
@@ -232,6 +317,15 @@ def _insert(
     marks = ", ".join("?" * len(names))
     query = f"INSERT OR IGNORE INTO {table} ({quoted(names)}) VALUES ({marks})"
     connection.execute(query, [values[name] for name in names])
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one of the same name; None if there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def pack(curves: Sequence[Sequence[float]]) -> bytes:
@@ -245,10 +339,11 @@ def unpack(content: bytes) -> NDArray[np.float64]:
 
 
 class WorkFolder:
-    """The folder ``STORE.work`` beside a store: checkpoints, logs of workers, locks."""
+    """The folder ``STORE.work`` beside a store: checkpoints, logs of workers, claims."""
 
     def __init__(self, store: Path) -> None:
         self.path = store.absolute().with_name(f"{store.name}.work")
+        self.claims = self.path / "claims"
 
     def checkpoints(self, cell: Cell) -> Path:
         """Where an interrupted training whose first run is of this cell continues from."""
@@ -257,6 +352,11 @@ class WorkFolder:
     def has_checkpoint(self, job: Job) -> bool:
         """Whether a training of this job would continue from a checkpoint."""
         return any(any(self.checkpoints(cell).glob("*.ckpt")) for cell in job.cells)
+
+    def has_left(self, job: Job) -> bool:
+        """Whether there are checkpoints or claims of this job."""
+        paths = [p for c in job.cells for p in (self.checkpoints(c), self.claims / c.id)]
+        return any(path.exists() for path in paths)
 
     def forget(self, job: Job) -> None:
         """Remove the checkpoints of a finished job, also those of other stacks of its runs."""
@@ -268,7 +368,8 @@ class WorkFolder:
         for log in self.path.glob("worker-*.log"):  # of commands that were killed
             if not psutil.pid_exists(int(log.name.split("-")[1])):
                 log.unlink(missing_ok=True)
-        for empty in (*self.path.glob("checkpoints/*"), self.path / "checkpoints", self.path):
+        kept = self.path / "checkpoints"
+        for empty in (*kept.glob("*"), kept, self.claims, self.path):
             with contextlib.suppress(OSError):
                 empty.rmdir()
 

@@ -13,7 +13,7 @@ from lcpool.sweep.engines import local
 from lcpool.sweep.engines.engine import EngineError
 from lcpool.sweep.engines.local import LocalEngine, default_workers
 from lcpool.sweep.engines.worker import Worker
-from lcpool.sweep.store import Store
+from lcpool.sweep.store import Store, WorkFolder
 
 NOWHERE = SimpleNamespace(type="cpu")  # no device that torch would take
 
@@ -50,14 +50,18 @@ def test_a_killed_worker_is_replaced_and_its_cell_trained_again(tmp_path, engine
     outcome = sweep(tmp_path / "a.sqlite", jobs, engine, Killer())
     assert len(killed) == 2
     assert (outcome.complete, outcome.failed) == (3, [])
-    assert ["SIGKILL" in reason for reason in failures(tmp_path / "a.sqlite")] == [True] * 2
+    assert ["memory" in reason for reason in failures(tmp_path / "a.sqlite")] == [True] * 2
     sweep(tmp_path / "b.sqlite", jobs)
     assert figures(tmp_path / "a.sqlite") == figures(tmp_path / "b.sqlite")
 
 
 @pytest.mark.parametrize(
     ("pool", "reason"),
-    [("Raises", "ZeroDivisionError: no luck"), ("Dies", "SIGKILL"), ("Crashes", "Segmentation")],
+    [
+        ("Raises", "ZeroDivisionError: no luck"),
+        ("Dies", "lack of memory"),
+        ("Crashes", "Segmentation"),
+    ],
 )
 def test_a_cell_that_fails_repeatedly_is_set_aside(tmp_path, engine, pool, reason):
     path, view = tmp_path / "a.sqlite", Silent()
@@ -145,8 +149,7 @@ def test_time_is_up(tmp_path, engine):
     assert outcome.stopped == "time is up"
     assert outcome.left
     assert list((tmp_path / "a.sqlite.work" / "checkpoints").glob("*/*.ckpt"))
-    with Store(path, readonly=True) as store:
-        assert store.rows("SELECT * FROM claims") == store.rows("SELECT * FROM owners") == []
+    assert not WorkFolder(path).claims.exists()
 
 
 def test_ctrl_c_keeps_the_epochs_that_are_done(tmp_path, engine):
@@ -237,6 +240,17 @@ def test_signals_to_all_processes_are_left_to_the_parent(tmp_path, engine):
 def test_what_a_pooling_prints_stays_in_the_worker(tmp_path, engine, capfd):
     sweep(tmp_path / "a.sqlite", small_jobs(["sweep.poolings:Talks"]), engine)
     assert "talks" not in "".join(capfd.readouterr())
+
+
+def test_threads_and_workers_by_omp_num_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "available_cores", lambda: 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    found = LocalEngine([CPU], None, tmp_path, jobs=10)
+    assert (found.slots, found.threads) == (2, 3)
+    assert LocalEngine([CPU], 1, tmp_path, jobs=1).threads == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "0")
+    found = LocalEngine([CPU], None, tmp_path, jobs=4)
+    assert (found.slots, found.threads) == (4, 2)
 
 
 def test_as_many_workers_as_pay():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import math
@@ -14,7 +13,6 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
-import psutil
 import torch
 import torch_geometric
 
@@ -66,6 +64,10 @@ def execute(
 ) -> Generator[Event, None, None]:
     """Train the runs of a task, as many as one as fit in memory, and report events."""
     first = task.runs[0][0]
+    if pooling_code(first.architecture.pool) != first.code:
+        raise ValueError(
+            f"the file of {first.architecture.pool} is not the one that the sweep began with"
+        )
     graphs = load(first.dataset, device)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
@@ -94,14 +96,7 @@ def _with_plans(stacks: Generator[Event | Halved, None, bool]) -> Generator[Even
 
 
 class CellStack:
-    """Runs of one or more cells that are trained as one.
-
-    Args:
-        graphs: the data.
-        runs: cells, which differ in split and backbone only, with the numbers of their runs.
-        task: the task that the runs belong to.
-        asked_to_stop: whether to stop after the epoch.
-    """
+    """Runs of a task that are trained as one; their cells differ in split and backbone only."""
 
     def __init__(
         self, graphs: GraphSet, runs: Wanted, task: Task, asked_to_stop: Callable[[], bool]
@@ -110,13 +105,13 @@ class CellStack:
         self.asked_to_stop = asked_to_stop
         mates = [[cell.id, number] for cell, number in runs]
         self.mates = json.dumps(mates)
-        code = pooling_code(runs[0][0].architecture.pool)
-        identity = {"sweep": 1, "runs": mates, "code": code}
-        self.checkpoint = Checkpoint(task.checkpoints, identity)
+        self.checkpoint = Checkpoint(task.checkpoints, {"sweep": 1, "runs": mates})
 
     def train(self) -> Generator[Event, None, bool]:
         """Train to the end and report every epoch; False if it was stopped."""
-        peak, notes = PeakMemory(self.graphs.x.device), list[str]()
+        device, notes = self.graphs.x.device, list[str]()
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
         trainer = make_trainer(self.graphs, self.runs)
         for _ in training(
             trainer, self.checkpoint, notes.append, self.asked_to_stop, self.task.deadline
@@ -125,16 +120,17 @@ class CellStack:
             yield _epoch_done(trainer)
         yield from map(Noted, notes)
         if trainer.tested:
-            yield Finished(self._rows(trainer, peak.bytes()))
+            yield Finished(self._rows(trainer, device))
         return trainer.tested
 
-    def _rows(self, trainer: Trainer, peak: int | None) -> list[Row]:
+    def _rows(self, trainer: Trainer, device: torch.device) -> list[Row]:
         epochs = sum(run.epochs for run in trainer.runs)
+        peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
         common = {
             "peak_memory": peak,
             "stack": len(trainer.runs),
             "mates": self.mates,
-            "device": device_name(self.graphs.x.device),
+            "device": device_name(device),
             "threads": torch.get_num_threads(),
             **versions(),
         }
@@ -198,30 +194,6 @@ def figures(run: Run) -> Row:
 def load(dataset: Dataset, device: torch.device) -> GraphSet:
     """A dataset on the device, loaded once for all its cells."""
     return dataset.load().to(device)
-
-
-class PeakMemory:
-    """The peak memory since it was made: of the GPU, or by how much this process grew."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(device)
-            return
-        self.before = psutil.Process().memory_info().rss
-        with contextlib.suppress(OSError):  # This is how Linux resets the peak of a process.
-            Path("/proc/self/clear_refs").write_text("5")
-
-    def bytes(self) -> int | None:
-        """The peak; None where the system does not tell."""
-        if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device)
-        try:
-            lines = Path("/proc/self/status").read_text().splitlines()
-        except OSError:
-            return None
-        peaks = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
-        return max(0, 1024 * peaks[0] - self.before) if peaks else None
 
 
 @functools.cache

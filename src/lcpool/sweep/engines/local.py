@@ -39,12 +39,12 @@ class LocalEngine:
     def __init__(
         self, on: Sequence[torch.device], workers: int | None, folder: Path, jobs: int
     ) -> None:
-        cores, cuda = available_cores(), on[0].type == "cuda"
+        cores, threads, cuda = available_cores(), threads_asked_for(), on[0].type == "cuda"
         if workers is None:
-            workers = default_workers(on, cores, MPS.available())
+            workers = default_workers(on, cores // (threads or 1), MPS.available())
         self.slots = max(1, min(workers, jobs))
         self.devices, self.folder = on, folder
-        self.threads = 1 if cuda else max(1, cores // self.slots)
+        self.threads = threads or (1 if cuda else max(1, cores // self.slots))
         self.share = min(1.0, len(on) / self.slots)
         self.workers: list[Worker] = []
         self.said: list[Happened] = []
@@ -181,6 +181,12 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def threads_asked_for() -> int | None:
+    """The threads per process that ``OMP_NUM_THREADS`` asks for, if it does."""
+    text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(text) or None if text.isdecimal() else None
+
+
 def devices(name: str | torch.device | None) -> list[torch.device]:
     """The devices that a name stands for: "cuda" is all GPUs."""
     found = pick_device(name)
@@ -190,13 +196,13 @@ def devices(name: str | torch.device | None) -> list[torch.device]:
 
 
 def default_workers(on: Sequence[torch.device], cores: int, mps: bool) -> int:
-    """How many workers to start by default.
+    """How many workers to start by default; ``cores`` is for how many there are cores.
 
     On CPUs one per core: these networks are too small to gain from more threads. A GPU waits for
     Python most of the time, so with MPS it serves one process per core.
     """
     if on[0].type == "cpu":
-        return cores
+        return max(1, cores)
     if not mps:
         return len(on)
     return max(len(on), min(MOST_ON_A_GPU * len(on), cores - 2))

@@ -16,11 +16,7 @@ SECONDS = 20.0  # The daemon answers at once or not at all.
 
 
 class MPS:
-    """An MPS daemon with its own folder for pipes and logs.
-
-    Attributes:
-        environment: the variables by which processes find it.
-    """
+    """An MPS daemon with its own folder; processes find it by the variables ``environment``."""
 
     def __init__(self) -> None:
         # Short: a socket's path has at most 107 characters.

@@ -18,21 +18,13 @@ _OWN = f"{OwnPoolingError.__module__}.{OwnPoolingError.__qualname__}"
 
 @dataclass(frozen=True)
 class Task:
-    """The missing runs of a job, for one worker to train.
-
-    Attributes:
-        runs: cells with the numbers of their runs.
-        checkpoints: the folder from which an interrupted training of these runs continues.
-        stack: the most runs to train as one; None for as many as fit in memory.
-        share: the share of a GPU's memory that the worker may use.
-        deadline: when to stop, in seconds since 1970.
-    """
+    """The missing runs of a job, for one worker to train."""
 
     runs: Wanted
-    checkpoints: Path | None = None
-    stack: int | None = None
-    share: float = 1.0
-    deadline: float = math.inf
+    checkpoints: Path | None = None  # the folder from which an interrupted training continues
+    stack: int | None = None  # the most runs to train as one; by default as many as fit in memory
+    share: float = 1.0  # of a GPU's memory
+    deadline: float = math.inf  # when to stop, in seconds since 1970
 
 
 @dataclass(frozen=True)
@@ -49,19 +41,12 @@ class Planned:
 
 @dataclass(frozen=True)
 class EpochDone:
-    """An epoch has ended.
-
-    Attributes:
-        epoch: its number.
-        going: how many runs continue.
-        runs: how many runs the stack has.
-        accuracy: mean validation accuracy of these runs.
-    """
+    """An epoch of a stack of runs has ended."""
 
     epoch: int
-    going: int
+    going: int  # runs that continue
     runs: int
-    accuracy: float
+    accuracy: float  # mean validation accuracy
 
 
 @dataclass(frozen=True)
@@ -83,17 +68,11 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Failed:
-    """The task failed.
+    """The task failed."""
 
-    Attributes:
-        reason: a traceback, or how its process ended.
-        fault: whether the GPU faulted, after which the process can compute no more.
-        counts: whether the task itself may be the cause.
-    """
-
-    reason: str
-    fault: bool = False
-    counts: bool = True
+    reason: str  # a traceback, or how its process ended
+    fault: bool = False  # whether the GPU faulted, after which the process can compute no more
+    counts: bool = True  # whether the task itself may be the cause
 
 
 @dataclass(frozen=True)

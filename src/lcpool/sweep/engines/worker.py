@@ -37,14 +37,7 @@ class Ready:
 
 
 class Worker:
-    """A worker process.
-
-    Args:
-        device: what it trains on.
-        threads: how many threads it uses.
-        log: the file for what it prints.
-        environment: environment variables to add.
-    """
+    """A worker process; what it prints goes to the file ``log``."""
 
     def __init__(
         self, device: torch.device, threads: int, log: Path, environment: Mapping[str, str]
@@ -161,6 +154,11 @@ def manner(code: int | None) -> str:
     """How a process ended, by its exit code."""
     if code is None:
         return "the worker process was ended"
+    if code == -signal.SIGKILL:
+        return (
+            "the worker process was killed, probably by the system for lack of memory: "
+            "use fewer --workers or a smaller --stack"
+        )
     if code < 0:
         return f"the worker process was killed by {signal.Signals(-code).name}"
     return f"the worker process ended with status {code}"
