@@ -144,7 +144,7 @@ def paper() -> list[str]:
         theory(),
         "## The paper's ranking",
         "As printed / as its own accuracies give it, equals sharing the mean of their ranks; bold "
-        "where the two differ. [Beside ours](../paper/results/paper/fresh/tables.md).",
+        "where the two differ. [Ours](../paper/results/paper/fresh/tables.md).",
         ranking(),
         "## Oddities",
         _list(oddities()),

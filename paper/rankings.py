@@ -1,4 +1,4 @@
-"""Average ranks, beside the paper's: as its table prints them, and as its accuracies give them."""
+"""The paper's average ranks: as its table prints them, and as its accuracies give them."""
 
 from __future__ import annotations
 
@@ -7,34 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import Array, ranks
-from lcpool.report.tables import Backbone, Rank, Ranking, rank_rows
+from lcpool.report.tables import Backbone
 from paper.datasets import paper_datasets
 from paper.published import published, published_ranks
 
 # Half of the last digit that the paper prints, and a little for the arithmetic.
 ROUNDING = 0.0051
-
-
-def beside_paper(c: Comparison) -> Ranking:
-    """Our ranks beside the paper's."""
-    printed, recomputed = published_ranks(), recomputed_ranks()
-    rows = {}
-    for name, row in rank_rows(c).items():
-        rows[name] = [
-            Rank(rank, (printed[name][pool], recomputed[name][pool]))
-            if pool in printed.get(name, {})
-            else Rank(rank)
-            for pool, rank in zip(c.pools, row, strict=True)
-        ]
-    return Ranking(
-        "Average rank beside the paper's",
-        c.pools,
-        rows,
-        others=("paper_printed", "paper_recomputed"),
-        note=f"the paper's rank as printed / as its accuracies give it. {misprints()}",
-    )
 
 
 @functools.cache
@@ -67,12 +46,3 @@ def misprinted(ties: str = "average") -> list[float]:
         for pool, printed in row.items()
     )
     return [by for by in off if by > ROUNDING]
-
-
-def misprints() -> str:
-    """How many of the paper's printed ranks are not those of its accuracies."""
-    total = sum(map(len, published_ranks().values()))
-    return (
-        f"{len(misprinted())} of the paper's {total} printed ranks are not what its accuracies "
-        "give."
-    )

@@ -15,13 +15,11 @@ from lcpool.report.cells import CELL, GROUP, Names, choose
 from lcpool.report.findings import left_out_in_words
 from lcpool.report.page import DifferenceTable, datasets_sheet, page, splits_sheet
 from lcpool.report.statistics import FEWEST_RUNS
-from lcpool.report.tables import Ranking
 from lcpool.report.words import listed
 from lcpool.sweep.results import Results
 from paper.claims import Claim, claims
 from paper.datasets import paper_datasets
 from paper.published import OURS, VARIANT, in_paper_order, reference
-from paper.rankings import beside_paper
 
 TEMPLATE, STYLE = (Path(__file__).with_name(f"page.{end}") for end in ("html.j2", "css"))
 
@@ -93,14 +91,6 @@ class PaperReport(Report):
             fewer = f"fewer than {FEWEST_RUNS} runs trained as the paper's"
             said += [f"In the paper's ranking: {s}" for s in left_out_in_words(self.paper, fewer)]
         return said
-
-    def rankings(self) -> list[Ranking]:
-        """The paper's ranking first, and what is ranked here where that is not the same."""
-        ours, paper, ranked = super().rankings(), self.paper, self.ranked
-        if paper.empty or len(paper.groups) < 2:
-            return ours
-        same = (paper.pools, len(paper.groups)) == (ranked.pools, len(ranked.groups))
-        return [beside_paper(paper), *([] if same else ours)]
 
     def differences(self) -> list[DifferenceTable]:
         """And LCPool, of which the paper speaks, against the others."""

@@ -180,7 +180,8 @@ def _meaning(analyses: Sequence[Analysis]) -> str:
 def _disagreeing(analyses: Sequence[Analysis]) -> str:
     """The cells that do not agree in one analysis or another, in the paper's order."""
     by_analysis = [
-        {_names(cell): cell for cell in analysis.cells.to_dict("records")} for analysis in analyses
+        {_cell_names(cell): cell for cell in analysis.cells.to_dict("records")}
+        for analysis in analyses
     ]
     rows = []
     for name in dict.fromkeys(name for cells in by_analysis for name in cells):
@@ -198,7 +199,7 @@ def _disagreeing(analyses: Sequence[Analysis]) -> str:
     )
 
 
-def _names(cell: dict[str, Any]) -> tuple[str, ...]:
+def _cell_names(cell: dict[str, Any]) -> tuple[str, ...]:
     return tuple(cell[name] for name in CELL)
 
 

@@ -1,6 +1,5 @@
 """Reports beside the paper."""
 
-import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +9,12 @@ import pytest
 from paper_runs import make_results
 
 from lcpool.models import Architecture
-from lcpool.report.tables import ALL, latex, markdown, ranks_csv
+from lcpool.report.tables import markdown
 from lcpool.sweep.results import Results
 from lcpool.train import Protocol
 from paper.__main__ import main
 from paper.published import published_beside, published_ranks
-from paper.rankings import misprints, recomputed_ranks
+from paper.rankings import misprinted, recomputed_ranks
 from paper.report import PaperReport
 
 
@@ -92,7 +91,7 @@ def test_a_variant_of_nothing_is_a_pooling_like_others():
 def test_on_own_data_the_variant_is_a_pooling_like_others():
     report = PaperReport.of(make_results(datasets=("MINE",)))
     assert "lcpool*" in report.ranked.pools
-    assert "aside" not in markdown(report)
+    assert "without" not in markdown(report)
 
 
 def test_other_settings_of_the_variant_are_aside_too():
@@ -103,23 +102,7 @@ def test_other_settings_of_the_variant_are_aside_too():
     assert not report.cells[report.cells["best"]]["pool"].isin(report.aside).any()
 
 
-def test_ranks_beside_the_papers(report: PaperReport):
-    (ranking,) = report.rankings()
-    at = ranking.pools.index("nopool")
-    rank = ranking.rows["hierarchical", "graphconv"][at]
-    assert [round(other, 2) for other in rank.others] == [2.33, 2.33]
-    assert ranking.rows[ALL][at].others == ()
-    first = markdown(report).split("Average rank beside the paper's")[1]
-    assert f"{rank.ours:.2f}" in first
-    assert "<sub>2.33 / 2.33</sub>" in first
-    assert r"{\tiny 2.33 / 2.33}" in latex(report)
-    found = pd.read_csv(io.StringIO(ranks_csv(report)), index_col=["backbone", "conv", "pool"])
-    row = found.loc["hierarchical", "gcn", "lcpool"]
-    assert (row["paper_printed"], round(row["paper_recomputed"], 2)) == (2.33, 2.33)
-    assert len(found) == 5 * 7
-
-
-def test_the_papers_ranks_are_not_all_those_of_its_accuracies(report: PaperReport):
+def test_the_papers_ranks_are_not_all_those_of_its_accuracies():
     """Half of them, by up to a third of a rank."""
     far = [
         abs(printed - recomputed_ranks()[backbone][pool])
@@ -127,17 +110,8 @@ def test_the_papers_ranks_are_not_all_those_of_its_accuracies(report: PaperRepor
         for pool, printed in row.items()
     ]
     assert max(far) == pytest.approx(0.25, abs=0.01)
-    said = "14 of the paper's 28 printed ranks are not what its accuracies give."
-    assert misprints() == said
-    assert said in markdown(report)
-    assert said in latex(report)
-
-
-def test_settings_are_ranked_beside_the_papers_ranking():
-    usual = make_results(runs=5)
-    other = make_results(runs=5, pools=("topkpool",), architecture=Architecture(ratio=0.25))
-    report = PaperReport.of(Results(pd.concat([usual.runs, other.runs], ignore_index=True)))
-    assert [len(ranking.pools) for ranking in report.rankings()] == [7, 8]
+    assert len(misprinted()) == 14
+    assert recomputed_ranks()["hierarchical", "gcn"]["lcpool"] == pytest.approx(2.33, abs=0.005)
 
 
 def test_the_claims_link_to_an_audit():

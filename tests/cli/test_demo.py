@@ -12,7 +12,7 @@ from lcpool.demo import graph, num_components, ranking, ring_of_cliques
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer graphs, poolings, runs and epochs."""
     monkeypatch.setattr(ranking, "builtin", functools.partial(ranking.builtin, num_graphs=40))
-    monkeypatch.setattr(ranking, "POOLINGS", ("nopool", "lcpool"))
+    monkeypatch.setattr(ranking, "COMPARED", ("nopool", "lcpool"))
     monkeypatch.setattr(ranking, "RUNS", 2)
     monkeypatch.setattr(ranking, "EPOCHS", 1)
 

@@ -155,7 +155,7 @@ def changed(column: str, value: str) -> Callable[[Path], object]:
         (changed("run", "1" * 30), "'run'"),
         (changed("config", "{"), "settings"),
         (changed("split", "banana"), "'banana'"),
-        (lambda path: sqlite3.connect(path).execute("CREATE TABLE t (a)"), "no lcpool store"),
+        (lambda path: sqlite3.connect(path).execute("CREATE TABLE t (a)"), "lcpool store"),
         (other_version, "99"),
     ],
 )

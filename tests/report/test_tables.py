@@ -15,7 +15,7 @@ from runs import DATASETS, POOLS, make_results
 from lcpool.models import Architecture
 from lcpool.report import Reference, Report
 from lcpool.report.plots import diagram
-from lcpool.report.tables import ALL, csv, latex, layouts, markdown, summary
+from lcpool.report.tables import ALL, csv, latex, layouts, markdown, rank_rows, ranks_csv, summary
 from lcpool.sweep.results import Results
 
 HOSTILE = (
@@ -68,18 +68,17 @@ def test_markdown_says_what_the_cells_say(report: Report):
 
 def test_a_single_backbone_is_not_ranked_twice():
     one = Report.of(make_results(backbones=("plain",), convs=("gcn",), runs=5))
-    assert [list(ranking.rows) for ranking in one.rankings()] == [[ALL]]
+    assert list(rank_rows(one.ranked)) == [ALL]
     two = Report.of(make_results(backbones=("plain",), runs=5))
-    (ranking,) = two.rankings()
-    assert list(ranking.rows) == [("plain", "gcn"), ("plain", "graphconv"), ALL]
+    assert list(rank_rows(two.ranked)) == [("plain", "gcn"), ("plain", "graphconv"), ALL]
 
 
 def test_one_group_has_no_ranks_and_one_dataset_no_diagram():
     one = Report.of(make_results(datasets=("MINE",), backbones=("plain",), convs=("gcn",)))
-    assert one.rankings() == []
+    assert rank_rows(one.ranked) == {}
     assert diagram(one) is None
     two = Report.of(make_results(datasets=("MINE",), backbones=("plain",)))
-    assert len(two.rankings()) == 1
+    assert len(rank_rows(two.ranked)) == 3
     assert diagram(two) is None
 
 
@@ -95,6 +94,13 @@ def test_csv_reads_back(report: Report):
     assert found["settings"].isna().all()
     assert ((found["low"] < found["mean"]) & (found["mean"] < found["high"])).all()
     assert found["peak_memory"].dtype == int
+
+
+def test_ranks_read_back(report: Report):
+    found, c = pd.read_csv(io.StringIO(ranks_csv(report))), report.ranked
+    assert len(found) == 5 * 8
+    overall = found[found["backbone"] == "all"].set_index("pool")["rank"]
+    assert list(overall[list(c.pools)]) == pytest.approx(c.average_ranks(c.means), rel=1e-5)
 
 
 def test_csv_says_what_was_set_otherwise():
@@ -154,7 +160,7 @@ def test_missing_cells_and_single_runs_are_dashes_and_bare_means():
     for text in (markdown(report), latex(report)):
         assert not re.search(r"nan|none|inf\b", text, re.I)
     assert tables_of(markdown(report))[0][3][1:] == ["–", "–"]
-    assert report.rankings() == []
+    assert rank_rows(report.ranked) == {}
 
 
 def _balanced(text: str) -> None:

@@ -45,6 +45,9 @@ def demo(
 ) -> None:
     """Train several poolings on the built-in dataset and rank them."""
     with one_line_errors("stopped."):
+        import torch
+
         from lcpool.demo import show_graph, show_ranking
 
+        torch.set_num_threads(1)  # More gain little here, and lose on a busy machine.
         show_graph() if graph else show_ranking()

@@ -12,20 +12,6 @@ def import_from_here() -> None:
         sys.path.append(os.getcwd())
 
 
-def check_device(name: str) -> None:
-    """Refuse an unknown device."""
-    import torch
-
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise ValueError(f"unknown device '{name}': choose cpu, cuda or cuda:N.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device '{name}': torch sees {torch.cuda.device_count()} CUDA devices.")
-
-
 def check_own_pooling(name: str, hidden: int, ratio: float) -> None:
     """Import, make and call a user's pooling once, before any data is read."""
     import torch

@@ -29,7 +29,8 @@ def one_line_errors(when_interrupted: str) -> Iterator[None]:
         except ValueError as error:
             raise _exit(str(error), BAD_INPUT) from error
         except OSError as error:
-            raise _exit(_in_words(error), FAILED) from error
+            missing = isinstance(error, FileNotFoundError)
+            raise _exit(_system_error(error), BAD_INPUT if missing else FAILED) from error
         except RuntimeError as error:
             # By its name: torch may not have been imported yet.
             if type(error).__name__ != "OutOfMemoryError":
@@ -44,7 +45,7 @@ def say(message: str) -> None:
     typer.echo(f"lcpool: {' '.join(message.split())}", err=True)
 
 
-def _in_words(error: OSError) -> str:
+def _system_error(error: OSError) -> str:
     """The file and what is wrong with it, without the number of the error."""
     where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
     return f"{where}{error.strerror}." if error.strerror else str(error)

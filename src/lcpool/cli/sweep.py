@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from lcpool.cli.checks import check_device, check_own_pooling
+from lcpool.cli.checks import check_own_pooling
 from lcpool.cli.errors import FAILED, INTERRUPTED, UNFINISHED, say
 from lcpool.progress import clock
 from lcpool.sweep.engines.engine import Engine, EngineError
@@ -64,8 +64,7 @@ def local_engine(
         raise ValueError(f"unknown engine '{kind}': choose local or ray.")
     if workers is not None and workers < 1:
         raise ValueError(f"--workers must be at least 1, not {workers}.")
-    if device is not None:
-        check_device(device)
+    pick_device(device)
     return partial(LocalEngine, devices(device), workers, WorkFolder(store).path, jobs)
 
 
@@ -127,8 +126,6 @@ def conclude(outcome: Outcome, store: Path) -> int:
 
 def print_replay(path: Path, name: str, device: str | None) -> int:
     """Train a stored run again and print both results; returns the exit status."""
-    if device is not None:
-        check_device(device)
     with Store(path, readonly=True) as store, contextlib.redirect_stdout(sys.stderr):
         found = replay(store, name, pick_device(device))
     for column in ("test_accuracy", "test_accuracy_by_loss", "epoch", "epoch_by_loss", "epochs"):

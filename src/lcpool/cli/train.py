@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lcpool.cli.checks import check_device, check_own_pooling, import_from_here
+from lcpool.cli.checks import check_own_pooling, import_from_here
 from lcpool.cli.errors import one_line_errors, say
 from lcpool.cli.options import given, setting_options
 from lcpool.settings import SETTINGS, in_groups
@@ -64,9 +64,9 @@ def train(
         from lcpool.models import Architecture
         from lcpool.models.pooling import own_errors
         from lcpool.train import train as train_network
+        from lcpool.train.device import pick_device
 
-        if device is not None:
-            check_device(device)
+        pick_device(device)  # Before any data is read.
         if save is not None:
             _check_file(save)
         said = given(context, settings)
@@ -135,12 +135,12 @@ def _print_result(result: Result) -> None:
 
     a = result.architecture
     # The share of the largest class is the accuracy of always predicting it.
-    data = (str(result.num_test), _percent(result.largest_class, 1))
+    data = (str(result.num_test), _in_percent(result.largest_class, 1))
     table = Table("chosen by", "test accuracy", "test graphs", "largest class", box=SIMPLE_HEAD)
     lines = _circumstances(result)
     for rule in RULES:
         spread = f" ± {result.std(rule):.2f}" if len(result.accuracies(rule)) > 1 else ""
-        table.add_row(f"validation {rule}", _percent(result.mean(rule), 2, spread), *data)
+        table.add_row(f"validation {rule}", _in_percent(result.mean(rule), 2, spread), *data)
         if constant := result.constant_runs(rule):
             lines.append(
                 f"the same class for all test graphs, chosen by validation {rule}: "
@@ -153,7 +153,7 @@ def _print_result(result: Result) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _percent(value: float, digits: int, spread: str = "") -> str:
+def _in_percent(value: float, digits: int, spread: str = "") -> str:
     return "–" if math.isnan(value) else f"{value:.{digits}f}{spread} %"
 
 

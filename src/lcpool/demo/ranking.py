@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -15,7 +12,7 @@ from rich.table import Table
 from lcpool.data import GraphSet, builtin
 from lcpool.train import Result, train
 
-POOLINGS = ("nopool", "topkpool", "sagpool", "asapool", "mincutpool", "lcpool")
+COMPARED = ("nopool", "topkpool", "sagpool", "asapool", "mincutpool", "lcpool")
 
 # Narrower and shorter than by default, so that a CPU needs about a minute.
 RUNS = 3
@@ -34,10 +31,9 @@ def show_ranking() -> None:
         f"{RUNS} runs, each with its own split."
     )
     results = []
-    with one_thread():
-        for number, pool in enumerate(POOLINGS, 1):
-            print(f"training {pool} ({number} of {len(POOLINGS)})", file=sys.stderr)
-            results.append(train_one(graphs, pool))
+    for number, pool in enumerate(COMPARED, 1):
+        print(f"training {pool} ({number} of {len(COMPARED)})", file=sys.stderr)
+        results.append(train_one(graphs, pool))
     console.print(ranking(results))
     console.print(
         f"Took {time.perf_counter() - started:.0f} s. The built-in graphs are made to show what "
@@ -52,17 +48,6 @@ def train_one(graphs: GraphSet, pool: str) -> Result:
     return train(
         graphs, pool, runs=RUNS, epochs=EPOCHS, hidden=HIDDEN, lr=LR, split="fresh", device="cpu"
     )
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute with one thread: small networks gain little from more, and lose on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def ranking(results: list[Result]) -> Table:

@@ -103,10 +103,6 @@ class Report:
         """Sentences about what is not ranked because results are missing."""
         return left_out_in_words(self.ranked)
 
-    def rankings(self) -> list[tables.Ranking]:
-        """Tables of average ranks."""
-        return tables.rankings(self.ranked)
-
     def differences(self) -> list[DifferenceTable]:
         """Tables of one pooling against the others, for the page."""
         return first_against_others(self.ranked)

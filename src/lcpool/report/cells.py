@@ -180,7 +180,7 @@ def _known(wanted: str | Sequence[str], known: Collection[str], kind: str) -> tu
     """The wanted names, in the order of the known ones; a text that is a name is not split."""
     known = list(dict.fromkeys(known))
     texts = [wanted] if isinstance(wanted, str) else wanted
-    parts = (part.strip() for text in texts for part in _names(text, known))
+    parts = (part.strip() for text in texts for part in _split_names(text, known))
     names = [name for name in parts if name]
     there = f"there are {listed(known)}"
     if not names:
@@ -193,7 +193,7 @@ def _known(wanted: str | Sequence[str], known: Collection[str], kind: str) -> tu
     return tuple(name for name in known if name in names)
 
 
-def _names(text: str, known: Collection[str]) -> list[str]:
+def _split_names(text: str, known: Collection[str]) -> list[str]:
     return [text] if text in known else text.split(",")
 
 

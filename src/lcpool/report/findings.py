@@ -233,16 +233,16 @@ def left_out_in_words(c: Comparison, lacks: str = "no result") -> list[str]:
     for group, pools in c.left_out.groups.items():
         alike.setdefault(tuple(pools), []).append(group)
     return said + [
-        f"Left out of the ranking: {_places(groups, every)}, with {lacks} of {listed(pools)}."
+        f"Left out of the ranking: {_named_groups(groups, every)}, with {lacks} of {listed(pools)}."
         for pools, groups in alike.items()
     ]
 
 
-def _places(groups: Sequence[Group], every: Sequence[Group]) -> str:
+def _named_groups(groups: Sequence[Group], every: Sequence[Group]) -> str:
     """Groups in words; a dataset of which all groups are meant by its name alone.
 
     >>> every = [("A", "plain", "gcn"), ("A", "plain", "graphconv"), ("B", "plain", "gcn")]
-    >>> _places(every[1:], every)
+    >>> _named_groups(every[1:], every)
     'A (plain graphconv); B'
     """
     texts = []

@@ -18,7 +18,7 @@ from lcpool.report.comparison import Comparison, pairs_over_datasets, pairs_over
 from lcpool.report.findings import FRESH, provenance, why_no_test
 from lcpool.report.plots import colours, costs, diagram, learning, shapes, spread
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
-from lcpool.report.tables import constant_mark, highlighted, layouts
+from lcpool.report.tables import constant_mark, highlighted, layouts, rank_rows
 from lcpool.report.words import count, duration, figure, memory, p_value, signed
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _content(report: Report) -> dict[str, Any]:
         "provenance": provenance(report),
         "layouts": layouts(report.cells),
         "highlighted": highlighted(report),
-        "rankings": report.rankings(),
+        "ranks": rank_rows(report.ranked),
         "diagram": diagram(report),
         "spread": spread(report),
         "learning": learning(report),
@@ -252,8 +252,8 @@ def datasets_sheet(c: Comparison, reference: str, picked: bool) -> Sheet | None:
                 lambda better, row: f"{better} of {row['datasets']}"),
         Heading("p", "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to "
                 "13.", "p", lambda p, row: p_value(p)),
-        _corrected("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
-        _corrected("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
+        _p_heading("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
+        _p_heading("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
                    "p_nemenyi"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "Student's t-test over these datasets would call significant, corrected for the "
@@ -279,7 +279,7 @@ def splits_sheet(c: Comparison, reference: str, picked: bool, by: list[str]) -> 
                 "overlap, and the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer "
                 f"than {FEWEST_RUNS} runs, or the same difference in all.", "p",
                 lambda p, row: p_value(p)),
-        _corrected("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
+        _p_heading("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "this test would call significant, with this spread and this many comparisons.",
                 "smallest", _digits(2)),
@@ -293,7 +293,7 @@ def _correction(pairs: pd.DataFrame, picked: bool) -> str:
     return f"{tests}: {why}" if picked else tests
 
 
-def _corrected(title: str, tip: str, column: str) -> Heading:
+def _p_heading(title: str, tip: str, column: str) -> Heading:
     """Bold where it is significant; a p that is not corrected never is."""
     return Heading(title, tip, column, lambda p, row: p_value(p),
                    lambda row: "significant" if row[column] < ALPHA else "")  # fmt: skip

@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from lcpool.report.cells import GROUP
 from lcpool.report.statistics import Array
-from lcpool.report.words import count, duration, figure, memory
+from lcpool.report.words import duration, figure, memory
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
@@ -51,12 +51,10 @@ class Panel:
     Attributes:
         names: what it shows, by the names of the filters.
         svg: the plot.
-        note: what it does not show.
     """
 
     names: dict[str, str]
     svg: Markup
-    note: str = ""
 
     @property
     def title(self) -> str:
@@ -88,12 +86,8 @@ def spread(report: Report) -> list[Panel]:
         left = room(cells["pool"])
         x = Scale.over(list(shown), left, WIDTH - 8)
         for names, group in cells.groupby(GROUP, sort=False):
-            accuracies = {
-                pool: list(part.dropna())
-                for pool, part in runs[(runs[GROUP] == list(names)).all(axis=1)].groupby("pool")[
-                    "accuracy"
-                ]
-            }
+            of_group = runs[(runs[GROUP] == list(names)).all(axis=1)].groupby("pool")["accuracy"]
+            accuracies = {pool: list(part.dropna()) for pool, part in of_group}
             rows = [
                 _spread_row(report, cell, accuracies[cell["pool"]], x, 16.0 + 18 * i)
                 for i, cell in enumerate(group.to_dict("records"))
@@ -153,12 +147,8 @@ def learning(report: Report) -> list[Panel]:
                 data_tip=f"{pool}: {line[-1, 1]:.1f} % in epoch {line[-1, 0]:.0f}")
             for pool, line in lines.items()
         ]  # fmt: skip
-        axes = (
-            left_axis(y, x.start, x.end, "validation accuracy, %"),
-            bottom_axis(x, 18, 150, "epoch"),
-        )
         label = f"Validation accuracy by epoch: {', '.join(names)}"
-        whole = picture(WIDTH, 180, label, *axes, *drawn)
+        whole = _plotted(label, (x, "epoch"), (y, "validation accuracy, %"), drawn)
         panels.append(Panel(dict(zip(GROUP, names, strict=True)), whole))
     return panels
 
@@ -183,12 +173,9 @@ def costs(report: Report, column: str) -> list[Panel]:
     title, unit, write = COSTS[column]
     colour, shape, panels = colours(report), shapes(report), []
     for dataset, cells in report.cells.groupby("dataset", sort=False):
-        measured = cells[cells[column].notna() & cells["mean"].notna()]
-        known = measured[measured[column] > 0]  # A logarithmic axis has no zero.
+        known = cells[(cells[column] > 0) & cells["mean"].notna()]
         if known.empty:
             continue
-        none = len(measured) - len(known)
-        note = f"{count(none, 'cell')} not shown: too little to measure." if none else ""
         x = Scale.over(list(known[column] / unit), 34, WIDTH - 14, log=True)
         y = Scale.over(list(known["mean"]), 150, 18)
         marks = []
@@ -201,13 +188,9 @@ def costs(report: Report, column: str) -> list[Panel]:
                 data_pool=pool, data_backbone=network[0], data_conv=network[1],
                 data_tip=f"{tip}, {write(cell[column])}",
             ))  # fmt: skip
-        axes = (
-            left_axis(y, x.start, x.end, "test accuracy, %"),
-            bottom_axis(x, 18, 150, title),
-        )
         label = f"Accuracy against {title}: {dataset}"
-        drawn = picture(WIDTH, 180, label, *axes, *marks)
-        panels.append(Panel({"dataset": dataset}, drawn, note))
+        drawn = _plotted(label, (x, title), (y, "test accuracy, %"), marks)
+        panels.append(Panel({"dataset": dataset}, drawn))
     return panels
 
 
@@ -358,23 +341,27 @@ def picture(
     )  # fmt: skip
 
 
+def _plotted(
+    label: str, bottom: tuple[Scale, str], left: tuple[Scale, str], marks: Sequence[Markup]
+) -> Markup:
+    """Marks between two axes, each a scale and its title."""
+    (x, x_title), (y, y_title) = bottom, left
+    lines = [tag("line", x1=x.start, x2=x.end, y1=y(t), y2=y(t), class_="grid") for t in y.ticks()]
+    lines += [
+        tag("text", f"{t:g}", x=x.start - 4, y=y(t) + 3.5, class_="tick end") for t in y.ticks()
+    ]
+    lines += [tag("text", y_title, x=0.0, y=10.0), bottom_axis(x, 18, 150, x_title)]
+    return picture(WIDTH, 180, label, *lines, *marks)
+
+
 def bottom_axis(x: Scale, top: float, bottom: float, title: str) -> Markup:
     """Grid lines, numbers below them, and a title."""
-    parts = [
-        tag("line", x1=x(t), x2=x(t), y1=top, y2=bottom, class_="grid") for t in x.ticks()
-    ] + [
+    lines = [tag("line", x1=x(t), x2=x(t), y1=top, y2=bottom, class_="grid") for t in x.ticks()]
+    lines += [
         tag("text", f"{t:g}", x=x(t), y=bottom + 12.0, class_="tick middle") for t in x.ticks()
-    ]  # fmt: skip
-    middle = (x.start + x.end) / 2
-    return Markup("").join([*parts, tag("text", title, x=middle, y=bottom + 25.0, class_="middle")])
-
-
-def left_axis(y: Scale, left: float, right: float, title: str) -> Markup:
-    """Grid lines, numbers beside them, and a title."""
-    parts = [tag("line", x1=left, x2=right, y1=y(t), y2=y(t), class_="grid") for t in y.ticks()] + [
-        tag("text", f"{t:g}", x=left - 4, y=y(t) + 3.5, class_="tick end") for t in y.ticks()
     ]
-    return Markup("").join([*parts, tag("text", title, x=0.0, y=10.0)])
+    middle = (x.start + x.end) / 2
+    return Markup("").join([*lines, tag("text", title, x=middle, y=bottom + 25.0, class_="middle")])
 
 
 def short(name: str, length: int = LABEL) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -51,21 +51,12 @@ def csv(report: Report) -> str:
 
 def ranks_csv(report: Report) -> str:
     """A row per average rank."""
-    found = report.rankings()
     rows = [
-        {
-            **dict(zip(("table", "backbone", "conv"), (ranking.title, *name), strict=True)),
-            "pool": pool,
-            "rank": rank.ours,
-            **dict(zip(ranking.others, rank.others, strict=False)),
-        }
-        for ranking in found
-        for name, row in ranking.rows.items()
-        for pool, rank in zip(ranking.pools, row, strict=True)
+        (*name, pool, rank)
+        for name, row in rank_rows(report.ranked).items()
+        for pool, rank in zip(report.ranked.pools, row, strict=True)
     ]
-    others = dict.fromkeys(name for ranking in found for name in ranking.others)
-    columns = ["table", "backbone", "conv", "pool", "rank", *others]
-    return _csv(pd.DataFrame(rows, columns=columns))
+    return _csv(pd.DataFrame(rows, columns=["backbone", "conv", "pool", "rank"]))
 
 
 def _csv(table: pd.DataFrame) -> str:
@@ -114,46 +105,13 @@ def size_rows(cells: pd.DataFrame, datasets: Sequence[str]) -> dict[str, list[st
     return rows
 
 
-class Rank(NamedTuple):
-    """An average rank, and the same by other figures."""
-
-    ours: float
-    others: tuple[float, ...] = ()
-
-    @property
-    def beside(self) -> str:
-        return " / ".join(f"{rank:.2f}" for rank in self.others)
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """A table of average ranks.
-
-    Attributes:
-        title: what it shows.
-        pools: the columns.
-        rows: by backbone and convolution, the rank of each pooling; last, over all datasets.
-        others: names of other ranks beside ours, if there are any.
-        note: what they are.
-    """
-
-    title: str
-    pools: tuple[str, ...]
-    rows: dict[Backbone, list[Rank]]
-    others: tuple[str, ...] = ()
-    note: str = ""
-
-
-def rankings(c: Comparison) -> list[Ranking]:
-    """The table of ranks; none for a single group, where a rank says no more than the accuracy."""
-    if c.empty or len(c.groups) < 2:
-        return []
-    rows = {name: [Rank(rank) for rank in row] for name, row in rank_rows(c).items()}
-    return [Ranking("Average rank", c.pools, rows)]
-
-
 def rank_rows(c: Comparison) -> dict[Backbone, list[float]]:
-    """Average ranks by backbone and convolution, and over all datasets."""
+    """Average ranks by backbone and convolution, and last over all datasets.
+
+    Nothing for a single group, where a rank says no more than the accuracy.
+    """
+    if c.empty or len(c.groups) < 2:
+        return {}
     rows = dict(zip(c.backbones, c.backbone_ranks(c.means).tolist(), strict=True))
     overall = {ALL: c.average_ranks(c.means).tolist()}
     return overall if len(rows) == 1 else {**rows, **overall}
@@ -243,11 +201,12 @@ def _written(report: Report, style: Markdown | Latex) -> str:
         rows += [[name, *sizes] for name, sizes in layout.sizes.items()]
         title = f"Accuracy, {layout.backbone} backbone, {layout.conv}"
         parts.append(style.table(title, ["", *layout.datasets], rows))
-    for ranking in report.rankings():
-        rows = [[", ".join(name), *_ranks(row, style)] for name, row in ranking.rows.items()]
-        parts.append(style.table(ranking.title, ["", *ranking.pools], rows))
-        if ranking.note:
-            parts.append(style.note(f"Below ours: {ranking.note}"))
+    rows = [
+        [", ".join(name), *(style.bold(f"{r:.2f}") if r == min(row) else f"{r:.2f}" for r in row)]
+        for name, row in rank_rows(report.ranked).items()
+    ]
+    if rows:
+        parts.append(style.table("Average rank", ["", *report.ranked.pools], rows))
     said = (*constants_in_words(report.cells), *report.not_ranked())
     parts += [style.note(style.escape(text)) for text in said]
     return "\n\n".join(parts) + "\n"
@@ -269,17 +228,6 @@ def _cell_text(cell: dict[str, Any] | None, style: Markdown | Latex) -> str:
 def constant_mark(cell: Mapping[str, Any]) -> str:
     """How many runs of a cell predict a single class."""
     return f"{cell['constant']:.0f} of {cell['constant_of']} constant"
-
-
-def _ranks(row: list[Rank], style: Markdown | Latex) -> list[str]:
-    least = min(rank.ours for rank in row)
-    texts = (
-        style.bold(f"{r.ours:.2f}") if r.ours == least else f"{r.ours:.2f}" for r in row
-    )  # fmt: skip
-    return [
-        style.above(text, rank.beside) if rank.others else text
-        for text, rank in zip(texts, row, strict=True)
-    ]
 
 
 class Markdown:
