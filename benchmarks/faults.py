@@ -77,27 +77,26 @@ def start(folder: Path, arguments: list[str], limit: int | None = None) -> subpr
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    with (folder / "said").open("w") as said:
-        return subprocess.Popen(
-            [sys.executable, "-m", "lcpool", *arguments], cwd=folder, stdout=subprocess.DEVNULL,
-            stderr=said, text=True, start_new_session=True, preexec_fn=restrict,
-        )  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", "lcpool", *arguments], cwd=folder, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=restrict,
+    )  # fmt: skip
 
 
 def finish(
-    process: subprocess.Popen[str], folder: Path, workers: list[psutil.Process] | None = None
+    process: subprocess.Popen[str], workers: list[psutil.Process] | None = None
 ) -> tuple[int, str]:
     """The exit status of a command and what it said, once it and its ``workers`` have ended."""
     try:
-        status = process.wait(PATIENCE)
+        _, said = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise BrokenError("the command hangs") from None
-    said = (folder / "said").read_text()
-    require("Traceback" not in said, f"traceback: {said.splitlines()[-1:]}")
+    errors = [line.strip() for line in said.splitlines() if "Error" in line]
+    require("Traceback" not in said, f"a traceback: {errors[-1:]}")
     _, alive = psutil.wait_procs(workers or [], timeout=30)
     require(not alive, f"{len(alive)} processes outlive their command")
-    return status, said
+    return process.returncode, said
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -126,7 +125,7 @@ def undisturbed() -> tuple[Path, float]:
     """A sweep without faults: its store, and how many seconds it took."""
     folder = Path(tempfile.mkdtemp(dir=HOME.name))
     began = time.monotonic()
-    status, said = finish(start(folder, SWEEP), folder)
+    status, said = finish(start(folder, SWEEP))
     require(status == 0, f"a sweep without faults ends with status {status}: {said}")
     return folder / "out" / "bench.sqlite", time.monotonic() - began
 
@@ -135,7 +134,7 @@ def goes_on(folder: Path) -> None:
     """The same command ends with the rows of an undisturbed sweep and leaves nothing but these."""
     store = folder / "out" / "bench.sqlite"
     before = rows(store) if store.exists() else {}
-    status, said = finish(start(folder, SWEEP), folder)
+    status, said = finish(start(folder, SWEEP))
     require(status == 0, f"going on ends with status {status}: {said.splitlines()[-1:]}")
     after, expected = rows(store), rows(undisturbed()[0])
     require(before.items() <= after.items(), "a stored row has changed")
@@ -170,7 +169,7 @@ def kills(kind: str, chance: random.Random, folder: Path) -> int:
         wait_at_random(chance, process, folder)
         workers = workers_of(process)
         if process.poll() is not None or (kind == "a worker" and not workers):
-            finish(process, folder)
+            finish(process)
             continue
         if kind == "a worker":
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -180,7 +179,7 @@ def kills(kind: str, chance: random.Random, folder: Path) -> int:
         else:
             os.killpg(process.pid, signal.SIGKILL)
         faults += 1
-        status, said = finish(process, folder, workers)
+        status, said = finish(process, workers)
         require(kind != "a worker" or status == 0, f"status {status}: {said.splitlines()[-1:]}")
         for checkpoint in folder.glob("out/*.work/checkpoints/*/*.ckpt"):
             if chance.random() < 0.2:
@@ -201,7 +200,7 @@ def signals(kind: str, chance: random.Random, folder: Path) -> int:
         return 0
     workers = workers_of(process)
     (os.killpg if chance.random() < 0.5 else os.kill)(process.pid, getattr(signal, kind))
-    status, _ = finish(process, folder, workers)
+    status, _ = finish(process, workers)
     require(status != 0, "an interrupted sweep ends with status 0")
     require(kind == "SIGHUP" or status == 130, f"status {status} in place of 130")
     goes_on(folder)
@@ -221,7 +220,7 @@ def lost_stores(kind: str, chance: random.Random, folder: Path) -> int:
         store.rename(folder / "moved.sqlite")
     else:
         shutil.rmtree(store.parent)
-    status, said = finish(process, folder)
+    status, said = finish(process)
     if status == 0:
         require(store.exists(), "status 0, and there is no store")
         require(rows(store) == rows(undisturbed()[0]), "status 0, and rows are missing")
@@ -266,20 +265,19 @@ def full_disks(kind: str, chance: random.Random, folder: Path) -> int:
     """No file may grow beyond a limit: what was there stays, what is new is whole or not there."""
     store = undisturbed()[0]
     if kind == "bench":
-        status, _ = finish(start(folder, SWEEP, chance.randrange(2**13, 2**17)), folder)
+        status, _ = finish(start(folder, SWEEP, chance.randrange(2**13, 2**17)))
         goes_on(folder)
     elif kind == "train":
-        status, _ = finish(start(folder, TRAIN, chance.randrange(2**10, 2**13)), folder)
+        status, _ = finish(start(folder, TRAIN, chance.randrange(2**10, 2**13)))
         require(status != 0 and not (folder / "model.pt").exists(), "half a model, or status 0")
-        require(list(folder.glob("checkpoints/*.ckpt")) or status == 2, "the training is lost")
-        status, _ = finish(start(folder, TRAIN), folder)
+        status, _ = finish(start(folder, TRAIN))
         require(status == 0, f"training again ends with status {status}")
         Model.load(folder / "model.pt")
     else:
         command = ["bench", "export", str(store), "out"]
         if kind == "report":
             command = ["report", str(store), "--out", "out"]
-        status, _ = finish(start(folder, command), folder)
+        status, _ = finish(start(folder, command))
         require(status == 0, f"status {status} with room")
         whole = contents(folder / "out")
         limit = chance.randrange(2**9, max(map(len, whole.values())))
@@ -291,7 +289,7 @@ def full_disks(kind: str, chance: random.Random, folder: Path) -> int:
             shutil.rmtree(folder / "out")
             (folder / "out").mkdir()
             whole = {}
-        status, _ = finish(start(folder, command, limit), folder)
+        status, _ = finish(start(folder, command, limit))
         require(status != 0, "status 0 on a full disk")
         require(contents(folder / "out") == whole, "some files are new, or cut off")
     return 1
@@ -356,15 +354,18 @@ def main() -> int:
         share = (end - time.monotonic()) / (len(chosen) - number)
         until, found = time.monotonic() + share, []
         chance = random.Random(f"{args.seed}/{name}/{kind}")
-        while not found or time.monotonic() < until:
+        while True:
             found += outcomes(TRIALS[name][0], kind, chance)
-        table.append((f"{name}: {kind}", found))
+            if time.monotonic() > until:
+                break
+        table.append((f"{name}: {kind}", found or ["no command was at work long enough to be hit"]))
         print(f"{name}: {kind}: {found.count(None)} of {len(found)} held", file=sys.stderr)
     print(f"\n{'trial':30} {'tries':>6} {'held':>6}  what broke (seed {args.seed})")
     for name, found in table:
-        broke = sorted({complaint for complaint in found if complaint})
-        print(f"{name:30} {len(found):6} {found.count(None):6}  {broke[0] if broke else ''}")
-        print("".join(f"{'':45} {complaint}\n" for complaint in broke[1:]), end="")
+        broke = {complaint.split(" (seed")[0]: complaint for complaint in found if complaint}
+        first, *more = broke.values() or [""]
+        print(f"{name:30} {len(found):6} {found.count(None):6}  {first}")
+        print("".join(f"{'':44}  {complaint}\n" for complaint in more), end="")
     return int(any(complaint for _, found in table for complaint in found))
 
 

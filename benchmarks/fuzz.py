@@ -103,7 +103,7 @@ def as_zip(folder: Path, chance: random.Random) -> Path:
                 f"{folder.name}_{chance.choice(['node_attributes', 'edge_labels', 'readme'])}.txt"
             )
             with warnings.catch_warnings(), archive.open(name, "w", force_zip64=True) as member:
-                for _ in range(3 * MEMORY // 2**24):
+                for _ in range(3 * MEMORY // 2**25):
                     member.write(b"1\n" * 2**23)
     if kind == "damaged":
         harm(place, chance, chance.choice(["cut off", "bytes flipped"]))
@@ -121,7 +121,7 @@ def dataset(chance: random.Random) -> str | None:
     elif kind == 1:
         path.unlink()
         chance.choice([os.mkfifo, os.mkdir])(path)
-    elif kind == 2 and chance.random() < 0.3:
+    elif kind == 2 and chance.random() < 0.5:
         place = as_zip(folder, chance)
     elif kind < 5:
         change_a_line(path, chance)
