@@ -3,7 +3,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper audit paper-test tables quick test checks lint types unit wheel format clean
+.PHONY: help demo paper audit readme paper-test tables quick test checks lint types unit wheel format clean
 
 # Bytecode is kept, for many tests start processes that import everything. Tests run in as many
 # processes as there are cores, each with one thread, and skips say why.
@@ -26,6 +26,9 @@ audit: $(READY)  ## write docs/paper-audit.md anew from paper/results
 # Not part of `make test`: another version of pandas or scipy may write other bytes.
 paper-test: $(READY)  ## the paper's figures, claims and documents, to the byte
 	$(PYTEST) paper
+
+readme: $(READY)  ## write the figures of README.md again from paper/results
+	$(BIN)/python -m paper readme paper/results README.md
 
 tables: $(READY)  ## write the docs' tables of settings and columns anew
 	$(BIN)/python docs/tables.py

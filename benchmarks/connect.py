@@ -159,7 +159,7 @@ def by_lcpool(case: Case) -> Tensor:
     graph = prepare(*case.edge_index.numpy(), case.perm.numpy(), case.num_nodes)
     graph = with_lists(graph, LIST_EDGES)
     part = partial(find_rows, graph=graph, self_loops=True, room=most_edges(graph))
-    parts = in_parts(part, case.rows, case.rows, EDGES_PER_THREAD, SHARE)
+    parts = in_parts(part, case.rows, case.rows, EDGES_PER_THREAD, share=SHARE)
     return torch.from_numpy(stack_rows(0, parts)[0])
 
 

@@ -37,10 +37,10 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components, shortest_path
 
 from lcpool.data import GraphSet, load_dataset
-from lcpool.data.table import paper_datasets
 from lcpool.graph.graph import Graph
 from lcpool.models.pooling import POOLINGS
 from lcpool.nn.conv import convolve
+from lcpool.sweep.grid import PAPER_DATASETS
 from lcpool.train import Model, train
 
 BATCH = 64
@@ -108,7 +108,8 @@ def trained(graphs: GraphSet, pool: str, seed: int, args: argparse.Namespace) ->
     path = args.models and args.models / name
     if path and path.exists():
         return Model.load(path)
-    options = {"epochs": args.epochs, "split": "fresh", "seed": seed, "device": args.device}
+    options = {"epochs": args.epochs, "split": "fresh", "seed": seed, "device": args.device,
+               "ratio": args.ratio}  # fmt: skip
     found = train(graphs, pool, runs=1, **options).model
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,9 +153,9 @@ def measure(dataset: str, pools: list[str], args: argparse.Namespace, look: Proc
 def main() -> None:
     """Train, look, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--datasets", nargs="+", default=list(paper_datasets()))
-    pools = [pool for pool, make in POOLINGS.items() if make is not None]
-    parser.add_argument("--pools", nargs="+", default=pools, choices=pools)
+    parser.add_argument("--datasets", nargs="+", default=PAPER_DATASETS)
+    parser.add_argument("--pools", nargs="+", default=list(POOLINGS), help="or module:Class")
+    parser.add_argument("--ratio", type=float, default=0.5)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3, help="networks of each pooling")
     parser.add_argument("--device", default=None)

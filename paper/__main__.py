@@ -1,4 +1,4 @@
-"""``python -m paper report`` and ``python -m paper audit``, from the root of the repository."""
+"""``python -m paper report``, ``audit`` and ``readme``, from the root of the repository."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 
 from lcpool.sweep.results import Results
+from paper import readme
 from paper.audit import Audit
 from paper.reproduction import Reproduction
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write the reports of the paper's runs, or the audit."""
+    """Write the reports of the paper's runs, the audit, or the README's figures."""
     parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     report = commands.add_parser("report", help="both splits beside the paper's figures")
@@ -21,12 +22,17 @@ def main(arguments: list[str] | None = None) -> None:
     audit = commands.add_parser("audit", help="the paper's claims one by one")
     audit.add_argument("results", type=Path, help="folder with paper/runs-fresh.csv and the rest")
     audit.add_argument("--out", type=Path, required=True, help="the document; its picture beside")
+    figures = commands.add_parser("readme", help="the figures of the README")
+    figures.add_argument("results", type=Path, help="folder with paper/runs-fresh.csv and the rest")
+    figures.add_argument("readme", type=Path, help="the file with the two marks")
     chosen = parser.parse_args(arguments)
     if chosen.command == "report":
         both = Reproduction.of(Results.read(*chosen.runs), audit=chosen.audit)
         written = both.write(chosen.out)
-        for look in both.looks:
-            print(look)
+        for analysis in both.analyses:
+            print(analysis)
+    elif chosen.command == "readme":
+        written = [readme.write(chosen.results, chosen.readme)]
     else:
         written = Audit.read(chosen.results).write(chosen.out)
     for path in written:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from lcpool.report.cells import GROUP, select
-from lcpool.report.comparison import Comparison, each_over_splits
+from lcpool.report.comparison import Comparison, compare_over_splits
 from lcpool.report.statistics import ALPHA
 from lcpool.report.tables import Markdown
 from lcpool.report.words import count, listed, p_value, signed
@@ -24,7 +24,7 @@ from lcpool.settings import SETTINGS
 from lcpool.sweep.results import Results
 from paper.choosing import visible
 from paper.claims import MARGIN
-from paper.published import OURS
+from paper.published import OURS, in_paper_order
 
 STYLE = Markdown()
 # What settings do, where their name does not say it.
@@ -57,7 +57,7 @@ class Ablation:
     def of(cls, default: Results, others: Results) -> Ablation:
         """Pair the runs of ``others`` with those of ``default`` on the same splits."""
         runs = pd.concat([default.runs, others.runs], ignore_index=True)
-        ours = Results(runs[runs["pool"] == OURS].reset_index(drop=True))
+        ours = in_paper_order(Results(runs[runs["pool"] == OURS].reset_index(drop=True)))
         chosen = select(ours, split="fresh")
         settings = [pool for pool in dict.fromkeys(chosen["pool"]) if pool != OURS]
         compared = [c for c in (_with_default(chosen, one) for one in settings) if not c.empty]
@@ -65,10 +65,11 @@ class Ablation:
             raise ValueError(f"the ablation's runs share no cell with the default of {OURS}.")
         met = pd.concat([c.groups for c in compared]).drop_duplicates()
         base = chosen[chosen["pool"] == OURS].merge(met, on=GROUP)
+        tests = [(c, [(OURS, pool) for pool in c.pools if pool != OURS]) for c in compared]
         return cls(
             default=base.groupby(GROUP, sort=False)["accuracy"].mean(),
-            pairs=_flipped(each_over_splits(compared, OURS, GROUP)),
-            of_datasets=_flipped(each_over_splits(compared, OURS, ["dataset"])),
+            pairs=_flipped(compare_over_splits(tests, GROUP)),
+            of_datasets=_flipped(compare_over_splits(tests, ["dataset"])),
             by_loss=_leads(select(ours, "loss", split="fresh")),
         )
 

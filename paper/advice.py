@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report.words import signed
 from paper import choosing
+from paper.datasets import paper_datasets
 from paper.published import OURS
 from paper.report import PaperReport
-from paper.shown import EARLIER, NONE, looks, named, shown, take
+from paper.shown import EARLIER, NONE, analyses, named, shown, take
 
 if TYPE_CHECKING:
     from paper.audit import Audit
@@ -52,35 +52,35 @@ def _elsewhere(audit: Audit) -> list[str]:
     if not here or not others:
         return []
     counts = [f"{named([pair])} {sum(pair in pairs for pairs in others)}" for pair in here]
-    return [f"Of the {len(others)} other looks below, so many show it: {', '.join(counts)}."]
+    return [f"Of the {len(others)} other analyses below, so many show it: {', '.join(counts)}."]
 
 
-def other_looks(audit: Audit) -> list[str]:
+def other_analyses(audit: Audit) -> list[str]:
     """Average ranks by all splits and rules, and of what was trained before."""
-    compared = {look: report.paper for look, report in _compared(audit).items()}
+    compared = {which: report.paper for which, report in _compared(audit).items()}
     said = (
-        "Average ranks over the datasets and what Nemenyi's test shows by them. A look is a split "
-        "and a rule that chooses the epoch. The test compares ranks: whether it tells two poolings "
-        "apart depends on those that come between them."
+        "Average ranks over the datasets and what Nemenyi's test shows by them. An analysis is a "
+        "split and a rule that chooses the epoch. The test compares ranks: whether it tells two "
+        "poolings apart depends on those that come between them."
     )
-    if any(look == EARLIER for look, _ in compared):
+    if any(runs == EARLIER for runs, _ in compared):
         said += (
             f" “{EARLIER.capitalize()}” is a training before this one, on the same fresh splits, "
             "in which some poolings come out the same ([how it "
             "differs](../paper/results/earlier/README.md))."
         )
-    return [said, looks({f"{look}, by {rule}": c for (look, rule), c in compared.items()})]
+    return [said, analyses({f"{runs}, by {rule}": c for (runs, rule), c in compared.items()})]
 
 
 def _compared(audit: Audit) -> dict[tuple[str, str], PaperReport]:
-    return {look: report for look, report in audit.reports.items() if not report.paper.empty}
+    return {which: report for which, report in audit.reports.items() if not report.paper.empty}
 
 
 def caption(audit: Audit) -> str:
     """What the picture shows."""
     said = (
-        f"Accuracy above {choosing.BASE}, mean over the backbones: a small dot a dataset, above it "
-        "the mean and its 95 % interval over datasets, a diamond the same mean of the paper's "
+        f"Accuracy above {choosing.BASE}, mean over the backbones: each small dot a dataset, above "
+        "them the mean and its 95 % interval over datasets; a diamond is the mean of the paper's "
         "figures."
     )
     if audit.costs is not None:

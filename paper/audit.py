@@ -51,12 +51,12 @@ class Audit:
         if not fresh.is_file():
             raise ValueError(f"{folder} is no folder of results: there is no {fresh}.")
         runs = {"fresh": Results.read(fresh)}
-        for look, path in {"shared": shared, EARLIER: folder / chapters.EARLIER_RUNS}.items():
+        for which, path in {"shared": shared, EARLIER: folder / chapters.EARLIER_RUNS}.items():
             if path.exists():
-                runs[look] = Results.read(path)
+                runs[which] = Results.read(path)
         reports = {
-            (look, rule): PaperReport.of(of_look, rule, "fresh" if look == EARLIER else look)
-            for look, of_look in runs.items()
+            (which, rule): PaperReport.of(part, rule, "fresh" if which == EARLIER else which)
+            for which, part in runs.items()
             for rule in RULES
         }
         main = next(iter(reports.values()))

@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lcpool.data.table import paper_datasets
 from lcpool.models import POOLINGS
 from lcpool.report.cells import CELL, GROUP
 from lcpool.report.comparison import Comparison, pairs_over_splits
@@ -19,6 +18,7 @@ from lcpool.report.tables import Markdown
 from lcpool.report.words import count, figure
 from paper import advice, choosing
 from paper.claims import Claim
+from paper.datasets import paper_datasets
 from paper.oddities import oddities, ranking
 from paper.published import OURS, VARIANT
 from paper.report import PaperReport, as_paper
@@ -54,7 +54,7 @@ def answer(audit: Audit, image: str | None) -> list[str]:
         "files of `paper/results`. Tests and criteria are those of [the report](report.md).",
         "## Which pooling to take",
         _list(said),
-        *advice.other_looks(audit),
+        *advice.other_analyses(audit),
         *drawn,
     ]
 
@@ -70,13 +70,12 @@ def claims(audit: Audit) -> list[str]:
     header = ["claim", "the paper's own figures", "verdict", "our figures", "otherwise"]
     return [
         "## The claims",
-        f"The verdict is that of {split} splits, with epochs chosen by validation {rule}; in the "
-        "last column stand the verdicts of the other looks. The paper's own figures are looked "
-        f"at in the same {count(len(audit.report.paper.groups), 'group')}, a group being a "
-        "backbone with a convolution on a dataset. "
-        "[What supports and what refutes a claim](report.md#the-claims). That something holds of "
-        "all groups at once is rarely true of a resample, for noise breaks it somewhere; so only "
-        "an exception that is sure and has a name refutes it.",
+        f"The verdict is that of {split} splits, with epochs chosen by validation {rule}; the last "
+        "column has the verdicts of the other analyses. The paper's own figures are those of the "
+        f"same {count(len(audit.report.paper.groups), 'group')}, a group being a backbone with a "
+        "convolution on a dataset. [What supports and what refutes a claim](report.md#the-claims). "
+        "A claim about accuracies in the tables is compared with our means, without a test: noise "
+        "alone can make it true or not.",
         STYLE.grid(header, rows),
         *_variant(audit),
         _convergence(audit.report),
@@ -124,7 +123,7 @@ def _agreement(audit: Audit) -> str:
         agree, judged = report.agreeing
         texts.append(f"{agree} of {judged} ({split}, epoch by validation {rule})")
     where = "[Which do not, and where the runs come from](../paper/results/paper/agreement.md)"
-    if any(look == EARLIER for look, _ in audit.reports):
+    if any(runs == EARLIER for runs, _ in audit.reports):
         where += f" ([those of the {EARLIER} training](../paper/results/earlier/README.md))"
     said = f"Cells that agree with the paper's: {', '.join(texts)}. {where}."
     cells = audit.report.cells

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pandas as pd
 from lcpool.report.cells import GROUP
 from lcpool.report.comparison import (
     Comparison,
-    all_over_splits,
+    compare_over_splits,
     pairs_over_datasets,
     pairs_over_splits,
 )
@@ -150,7 +151,8 @@ def tops(c: Comparison) -> dict[str, Top]:
     By the corrected resampled t-test of means over the backbones; since the highest is picked by
     the same figures, corrected for all pairs of poolings on all datasets.
     """
-    everyone, found = all_over_splits(c, ["dataset"]), {}
+    everyone = compare_over_splits([(c, list(itertools.combinations(c.pools, 2)))], ["dataset"])
+    found = {}
     for dataset, accuracies in zip(c.datasets, c.blocks(c.means), strict=True):
         highest = c.pools[accuracies.argmax()]
         with_it = (everyone[["reference", "pool"]] == highest).any(axis=1)

@@ -1,17 +1,15 @@
-"""The paper's claims one by one: supported, refuted or undecided by these runs.
+"""The paper's claims one by one, and whether these runs support them.
 
-The criteria were fixed before the paper's runs were made, but for the one that
-:mod:`paper.statements` names. A claim about the cells at hand (who is
-best in most of them) is put to the bootstrap in :mod:`paper.statements`. A claim about
-poolings in general is put to a test with the dataset as the block:
+A claim about the accuracies in its tables (who is best in most of them) is true or false of ours,
+see :mod:`paper.statements`. A claim about poolings in general is tested with the dataset as the
+block, by criteria that were fixed before the paper's runs were made:
 
 - more competitive in general: LCPool against the mean of the others by Wilcoxon's signed ranks,
-  one test whatever their number; its sign decides where p < α;
+  one test for all of them; its sign decides if p < α;
 - proposition 7: refuted if LCPool* is better with p < α, supported if the interval of its lead ends
   below ``MARGIN``.
 
-Noise decides nothing: a claim is supported on evidence for it, refuted on evidence against it, and
-undecided otherwise.
+Such a claim is supported on evidence for it, refuted on evidence against it, else undecided.
 """
 
 from __future__ import annotations
@@ -25,8 +23,9 @@ from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import ALPHA, Array, Difference, over_datasets
 from lcpool.report.words import count, p_value, signed
 from paper.published import OURS, VARIANT, published_beside
-from paper.statements import REFUTED, SUPPORTED, UNDECIDED, about_cells
+from paper.statements import about_cells
 
+SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 # By how many points LCPool* may be better and still not be said to outperform LCPool.
 MARGIN = 1.0
 
@@ -37,9 +36,9 @@ class Claim:
 
     Attributes:
         says: the claim.
-        verdict: "supported", "refuted" or "undecided".
+        verdict: "supported", "refuted" or "undecided" by a test, or whether our means agree.
         because: the numbers behind the verdict.
-        paper: what the same look at the paper's own figures gives, where it reports these cells.
+        paper: the same from the paper's own figures, where it reports these cells.
     """
 
     says: str

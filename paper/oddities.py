@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from lcpool.data.splits import split
-from lcpool.data.table import paper_datasets
 from lcpool.models import POOLINGS
 from lcpool.report.tables import Backbone, Markdown
 from lcpool.report.words import count, listed, signed
+from paper.datasets import paper_datasets
 from paper.published import OURS, PAPER_RUNS, VARIANT, published, published_ranks
 from paper.rankings import (
     ROUNDING,

@@ -44,7 +44,7 @@ def overview(
     Args:
         c: the poolings.
         costs: of an epoch, by dataset and pooling, if they were measured.
-        structure: of graphs before and after pooling, if it was looked at.
+        structure: of graphs before and after pooling, if it was measured.
     """
     lead = leads(c)
     if not lead:
@@ -135,9 +135,7 @@ def _dots(values: dict[str, Range], x: Scale) -> Callable[[str, float], list[Mar
 
 def _alone(width: float, height: float, label: str, *children: str, style: str) -> str:
     """An image as a file of its own, with the style sheet that a page would lend it."""
-    look = (
-        f"width: {2 * width:.0f}px; background: var(--ground); font-family: system-ui, sans-serif"
-    )
+    css = f"width: {2 * width:.0f}px; background: var(--ground); font-family: system-ui, sans-serif"
     sheet = tag("style", Markup(style))
-    named = {"xmlns": "http://www.w3.org/2000/svg", "style": look}
+    named = {"xmlns": "http://www.w3.org/2000/svg", "style": css}
     return f"{picture(width, height, label, sheet, *children, **named)}\n"

@@ -6,12 +6,11 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
-from markupsafe import Markup
 
-from lcpool.data.table import paper_datasets
 from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import Array, ranks
 from lcpool.report.tables import Backbone, Rank, Ranking, rank_rows
+from paper.datasets import paper_datasets
 from paper.published import published, published_ranks
 
 # Half of the last digit that the paper prints, and a little for the arithmetic.
@@ -34,8 +33,7 @@ def beside_paper(c: Comparison) -> Ranking:
         c.pools,
         rows,
         others=("paper_printed", "paper_recomputed"),
-        note=Markup(f"the paper's rank as printed / as its accuracies give it. {misprints()}"),
-        tip=Markup("The paper's rank: as printed, and as its accuracies give it."),
+        note=f"the paper's rank as printed / as its accuracies give it. {misprints()}",
     )
 
 

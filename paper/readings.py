@@ -11,6 +11,7 @@ from lcpool.report.comparison import Comparison
 from lcpool.report.words import listed, signed
 from lcpool.sweep.results import Results
 from paper.choosing import BASE, leads
+from paper.published import in_paper_order
 from paper.report import PaperReport, as_paper
 
 WHY = "../paper/results/paper/README.md#the-cells-that-do-not-agree"
@@ -35,7 +36,8 @@ class Readings:
     @classmethod
     def of(cls, report: PaperReport, others: Results) -> Readings:
         """Put the runs of ``others`` into their cells, one setting at a time."""
-        chosen, theirs = select(others, report.rule, report.split), as_paper(report.runs)
+        others, theirs = in_paper_order(others), as_paper(report.runs)
+        chosen = select(others, report.rule, report.split)
         if chosen["name"].nunique() != 1:
             names = listed(sorted(set(chosen["name"])))
             raise ValueError(f"the runs must be of one pooling, not of {names}.")

@@ -9,22 +9,21 @@ from typing import Self
 
 import pandas as pd
 
-from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report import Comparison, Report
-from lcpool.report.cells import CELL, GROUP, Names
-from lcpool.report.comparison import RESAMPLES
-from lcpool.report.findings import lacks
-from lcpool.report.page import Difference, datasets_sheet, page, splits_sheet
+from lcpool.report.cells import CELL, GROUP, Names, choose
+from lcpool.report.findings import left_out_in_words
+from lcpool.report.page import DifferenceTable, datasets_sheet, page, splits_sheet
 from lcpool.report.statistics import FEWEST_RUNS
 from lcpool.report.tables import Ranking
 from lcpool.report.words import listed
 from lcpool.sweep.results import Results
 from paper.claims import Claim, claims
-from paper.published import OURS, VARIANT, reference
+from paper.datasets import paper_datasets
+from paper.published import OURS, VARIANT, in_paper_order, reference
 from paper.rankings import beside_paper
 
-TEMPLATE = Path(__file__).with_name("page.html.j2")
+TEMPLATE, STYLE = (Path(__file__).with_name(f"page.{end}") for end in ("html.j2", "css"))
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,12 @@ class PaperReport(Report):
         datasets: Names = None,
         audit: str | None = None,
     ) -> Self:
-        """As ``Report.of``, with the paper as the reference."""
-        made = super().of(results, rule, split, pools, datasets, reference())
+        """As ``Report.of``, with the paper as the reference; as there, the variant has no rank."""
+        results = in_paper_order(results)
+        runs = choose(results, pools, datasets)[0].runs
+        its = OURS in set(runs["pool"]) and runs["dataset"].isin(list(paper_datasets())).any()
+        unranked = (VARIANT,) if its else ()
+        made = super().of(results, rule, split, pools, datasets, reference(), unranked)
         return replace(made, audit=audit)
 
     @functools.cached_property
@@ -84,15 +87,12 @@ class PaperReport(Report):
         return found
 
     def not_ranked(self) -> list[str]:
-        """And what the claims are not put to, where that is something else."""
-        groups = set(self.cells[GROUP].itertuples(index=False, name=None))
-        known = {(part.kind, part.name) for part in self.ranked.left_out}
-        others = [part for part in self.paper.left_out if (part.kind, part.name) not in known]
-        fewer = f"fewer than {FEWEST_RUNS} runs as the paper's"
-        return [
-            *super().not_ranked(),
-            *(f"Not in the paper's ranking: {lacks(part, fewer, groups)}." for part in others),
-        ]
+        """Also what is missing in the paper's ranking, if that is something else."""
+        said = super().not_ranked()
+        if self.paper.left_out != self.ranked.left_out:
+            fewer = f"fewer than {FEWEST_RUNS} runs trained as the paper's"
+            said += [f"In the paper's ranking: {s}" for s in left_out_in_words(self.paper, fewer)]
+        return said
 
     def rankings(self) -> list[Ranking]:
         """The paper's ranking first, and what is ranked here where that is not the same."""
@@ -102,7 +102,7 @@ class PaperReport(Report):
         same = (paper.pools, len(paper.groups)) == (ranked.pools, len(ranked.groups))
         return [beside_paper(paper), *([] if same else ours)]
 
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[DifferenceTable]:
         """And LCPool, of which the paper speaks, against the others."""
         found, c = super().differences(), self.paper
         if not self.claims or OURS not in c.pools:
@@ -118,7 +118,7 @@ class PaperReport(Report):
     def page(self) -> str:
         """The page, with the claims and a link to the audit."""
         template = TEMPLATE.read_text("utf-8")
-        return page(self, template, audit=self.audit, resamples=RESAMPLES)
+        return page(self, template, STYLE.read_text("utf-8"), audit=self.audit)
 
 
 def as_paper(runs: pd.DataFrame) -> pd.DataFrame:

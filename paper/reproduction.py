@@ -20,7 +20,7 @@ from lcpool.report.tables import Markdown
 from lcpool.report.words import count, figure, signed
 from lcpool.sweep.results import Results
 from lcpool.train import RULES
-from paper.published import reference
+from paper.published import in_paper_order, reference
 from paper.report import PaperReport
 
 SPLITS = ("fresh", "shared")
@@ -44,7 +44,7 @@ with it took. Where several processes shared a device, the time of each counts i
 
 
 @dataclass(frozen=True)
-class Look:
+class Analysis:
     """The cells of one split by one rule.
 
     Attributes:
@@ -68,11 +68,11 @@ class Reproduction:
 
     Attributes:
         reports: of each split, by one rule.
-        looks: at each split by both rules, where there is a cell that can be judged.
+        analyses: of each split by both rules, where there is a cell that can be judged.
     """
 
     reports: list[PaperReport]
-    looks: list[Look]
+    analyses: list[Analysis]
 
     @classmethod
     def of(
@@ -83,14 +83,14 @@ class Reproduction:
         datasets: Names = None,
         audit: str | None = None,
     ) -> Reproduction:
-        """Look at runs of both splits; ``rule`` is that of the reports, the rest as there."""
-        chosen = choose(results, pools, datasets).results
-        looks = [
-            Look(split, each, gather(select(chosen, each, split), reference()))
+        """Analyse runs of both splits; ``rule`` is that of the reports, the rest as there."""
+        chosen, _ = choose(in_paper_order(results), pools, datasets)
+        analyses = [
+            Analysis(split, each, gather(select(chosen, each, split), reference()))
             for split in SPLITS
             for each in RULES
         ]
-        judged = [look for look in looks if agreeing(look.cells)[1]]
+        judged = [analysis for analysis in analyses if agreeing(analysis.cells)[1]]
         reports = [PaperReport.of(results, rule, split, pools, datasets, audit) for split in SPLITS]
         return cls(reports, judged)
 
@@ -98,7 +98,7 @@ class Reproduction:
         """Write the reports, each to a folder of its split's name, and ``agreement.md``."""
         folder = Path(folder)
         written = [path for report in self.reports for path in report.write(folder / report.split)]
-        if not self.looks:
+        if not self.analyses:
             return written
         path = folder / "agreement.md"
         path.write_text(self.markdown(), encoding="utf-8", newline="\n")
@@ -107,14 +107,14 @@ class Reproduction:
     def markdown(self) -> str:
         """How many cells agree, which do not, and where the runs come from."""
         tables = (
-            _counts(self.looks), _meaning(self.looks), _disagreeing(self.looks),
+            _counts(self.analyses), _meaning(self.analyses), _disagreeing(self.analyses),
             _origin(self.reports),
         )  # fmt: skip
         return "\n\n".join(["# Agreement with the paper", RULE, *tables, SECONDS]) + "\n"
 
 
 class Power(NamedTuple):
-    """What the rule would also have let pass, and what it does not look at.
+    """What the rule would also have let pass, and what it does not check.
 
     Attributes:
         level: how many cells would agree, had each cell its dataset's mean over all of them.
@@ -152,23 +152,23 @@ def _power(cells: pd.DataFrame) -> Power:
     )  # fmt: skip
 
 
-def _counts(looks: Sequence[Look]) -> str:
+def _counts(analyses: Sequence[Analysis]) -> str:
     rows = []
-    for look in looks:
-        agree, judged = agreeing(look.cells)
+    for analysis in analyses:
+        agree, judged = agreeing(analysis.cells)
         rows.append(
-            [look.split, look.rule, f"{agree} of {judged}", f"{100 * agree / judged:.1f} %"]
+            [analysis.split, analysis.rule, f"{agree} of {judged}", f"{100 * agree / judged:.1f} %"]
         )
     return STYLE.table("How many agree", ["split", "epoch by validation", "cells", "share"], rows)
 
 
-def _meaning(looks: Sequence[Look]) -> str:
+def _meaning(analyses: Sequence[Analysis]) -> str:
     """What so much agreement shows, and what it does not."""
     rows = []
-    for look in looks:
-        found, (agree, judged) = _power(look.cells), agreeing(look.cells)
+    for analysis in analyses:
+        found, (agree, judged) = _power(analysis.cells), agreeing(analysis.cells)
         rows.append([
-            look.split, look.rule, f"{agree} of {judged}", str(found.level),
+            analysis.split, analysis.rule, f"{agree} of {judged}", str(found.level),
             f"{found.shuffled:.1f}", f"{found.tolerance:.1f}", f"{found.correlation:.2f}",
         ])  # fmt: skip
     header = ["split", "epoch by validation", "cells that agree",
@@ -177,18 +177,20 @@ def _meaning(looks: Sequence[Look]) -> str:
     return f"{STYLE.table('What that says', header, rows)}\n\n{MEANING}"
 
 
-def _disagreeing(looks: Sequence[Look]) -> str:
-    """The cells that do not agree by one look or another, in the paper's order."""
-    by_look = [{_names(cell): cell for cell in look.cells.to_dict("records")} for look in looks]
+def _disagreeing(analyses: Sequence[Analysis]) -> str:
+    """The cells that do not agree in one analysis or another, in the paper's order."""
+    by_analysis = [
+        {_names(cell): cell for cell in analysis.cells.to_dict("records")} for analysis in analyses
+    ]
     rows = []
-    for name in dict.fromkeys(name for cells in by_look for name in cells):
-        seen = [cells.get(name) for cells in by_look]
+    for name in dict.fromkeys(name for cells in by_analysis for name in cells):
+        seen = [cells.get(name) for cells in by_analysis]
         judged = [cell for cell in seen if cell is not None and pd.notna(cell["agrees"])]
         if not all(cell["agrees"] for cell in judged):
             paper = figure(judged[0]["reference_mean"], judged[0]["reference_std"])
             rows.append([*map(STYLE.escape, name), paper, *map(_beside_paper, seen)])
     header = ["dataset", "backbone", "conv", "pooling", "paper"]
-    header += [f"{look.split}, by {look.rule}" for look in looks]
+    header += [f"{analysis.split}, by {analysis.rule}" for analysis in analyses]
     table = STYLE.table("Which do not", header, rows)
     return (
         f"{table}\n\n{count(len(rows), 'cell')}. Below our mean ± standard deviation stands ours − "

@@ -1,4 +1,4 @@
-"""What average ranks show over the datasets, in one look at the runs and in the others."""
+"""What average ranks show over the datasets, in one analysis of the runs and in the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paper.choosing import BASE, fastest
 
 STYLE = Markdown()
 NONE = "none than another"
-# The look at runs that were trained on the fresh splits another time, before.
+# The analysis of an earlier training on the fresh splits.
 EARLIER = "earlier"
 # Two poolings, the more accurate first.
 Pairs = list[tuple[str, str]]
@@ -79,12 +79,12 @@ def _choice(pools: list[str], seconds: Mapping[str, float]) -> str:
     return " or ".join(pools) + (f" (of these {quick} takes the least time)" if quick else "")
 
 
-def looks(compared: Mapping[str, Comparison]) -> str:
-    """Average ranks over the datasets and what they show; a row for each look at the runs."""
+def analyses(compared: Mapping[str, Comparison]) -> str:
+    """Average ranks over the datasets and what they show; a row per analysis."""
     first = next(iter(compared.values()))
     rows = []
-    for look, c in compared.items():
+    for name, c in compared.items():
         rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
         ranked = (f"{rank[pool]:.2f}" if pool in rank else "–" for pool in first.order)
-        rows.append([look, *ranked, STYLE.escape(named(shown(c))) or NONE])
+        rows.append([name, *ranked, STYLE.escape(named(shown(c))) or NONE])
     return STYLE.grid(["", *map(STYLE.escape, first.order), "shown to be more accurate"], rows)

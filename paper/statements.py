@@ -1,233 +1,82 @@
-"""Claims that are true or false of given accuracies, put to the bootstrap.
+"""Claims about the accuracies in the paper's tables: true or false of ours, and of the paper's own.
 
-Fixed before the paper's runs were made, with α = 0.05 and "upper half" for "the top several". What
-supports "no single best" was made stricter afterwards: none being highest in more than half of the
-groups, the criterion before, is what noise gives even where one pooling leads by a point.
-
-- highest most often: supported if LCPool is highest in more groups than any other in ≥ 1 − α of the
-  resamples; refuted if a rival is in more groups than LCPool in ≥ 1 − α/m of them (m rivals);
-- highest for every backbone: supported if LCPool's average rank is the lowest for all in ≥ 1 − α;
-  refuted if for a backbone a rival's is lower than LCPool's in ≥ 1 − α/m (m rivals × backbones);
-- among the top several: supported if LCPool is in the upper half of all groups in ≥ 1 − α; refuted
-  if it is in the lower half of a group in ≥ 1 − α/m (m groups);
-- no single best: supported if every pooling is below a named rival in a named group in ≥ 1 − α/m
-  (m rivals × groups); refuted if one is highest in more than half of the groups in ≥ 1 − α/m (m
-  poolings);
-- the best depends on backbone and task: supported if two groups on one dataset, and two with one
-  backbone, have different winners, each alone highest in ≥ 1 − α/m (m groups); refuted if every
-  dataset has one winner with all backbones, or every backbone one on all datasets, in ≥ 1 − α/2.
+These compare means and test nothing. "Among the top several" is taken as: in the upper half.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcpool.report.comparison import Comparison
-from lcpool.report.statistics import ALPHA, Array, ranks, rounded
+from lcpool.report.statistics import Array, ranks, rounded
 from lcpool.report.words import count
 from paper.published import OURS, published_beside
 
-SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
-ONE_GROUP = "One group says nothing about others."
-
-# Of one table of means, or of each of many.
-Truth = NDArray[np.bool_]
-# Claim, verdict, the numbers behind it, and the paper's.
+TRUE, FALSE = "true of our means", "not true of our means"
+# Claim, verdict, our numbers, and the paper's.
 Parts = tuple[str, str, str, str]
-
-
-@dataclass(frozen=True)
-class Statement:
-    """Something that is true or false of accuracies ``[…, groups, pools]``.
-
-    Attributes:
-        says: the claim.
-        holds: whether it is true.
-        against: by name, what would be evidence against it.
-        numbers: what it is about, in words.
-    """
-
-    says: str
-    holds: Callable[[Array], Truth]
-    against: Callable[[Array], dict[str, Truth]]
-    numbers: Callable[[Array], str]
+# Whether a claim is true of accuracies ``[groups, pools]``, and the numbers that it is about.
+Check = Callable[[Comparison, Array], tuple[bool, str]]
 
 
 def about_cells(c: Comparison) -> Iterator[Parts]:
-    """The verdicts on all such claims."""
-    drawn, paper = c.resampled(), published_beside(c)
-    for statement in (_most(c), _first(c), _upper(c)):
-        yield _judge(statement, c.means, drawn, paper)
-    yield _varied(c, drawn, paper)
-    yield _depends(c, drawn, paper)
+    """All such claims."""
+    paper = published_beside(c)
+    for says, check in CLAIMS.items():
+        holds, numbers = check(c, c.means)
+        of_paper = ""
+        if paper is not None:
+            its, its_numbers = check(c, paper)
+            of_paper = f"{'True' if its else 'Not true'}. {its_numbers}"
+        yield says, TRUE if holds else FALSE, numbers, of_paper
 
 
-def _judge(of: Statement, means: Array, drawn: Array, paper: Array | None) -> Parts:
-    """By the shares of resamples that are for and against a statement."""
-    of_paper = "" if paper is None else f"{_true(of.holds(paper))}. {of.numbers(paper)}"
-    text = f"{_true(of.holds(means))} of these means. {of.numbers(means)}"
-    if len(means) < 2:
-        return of.says, UNDECIDED, f"{text} {ONE_GROUP}", of_paper
-    share = float(of.holds(drawn).mean())
-    shares = {name: float(truth.mean()) for name, truth in of.against(drawn).items()}
-    worst = max(shares, key=lambda name: shares[name])
-    needed = 1 - ALPHA / len(shares)
-    text += (
-        f" It holds in {percent(share)} of the resamples. Most against it: {worst}, in "
-        f"{percent(shares[worst])} (it takes {percent(needed)} to refute it)."
-    )
-    if share >= 1 - ALPHA:
-        return of.says, SUPPORTED, text, of_paper
-    return of.says, REFUTED if shares[worst] >= needed else UNDECIDED, text, of_paper
+def _most(c: Comparison, means: Array) -> tuple[bool, str]:
+    wins, at = winners(means), c.pools.index(OURS)
+    return bool(wins[at] > np.delete(wins, at).max()), _best_in(c, means)
 
 
-def _most(c: Comparison) -> Statement:
-    at, others = _ours_and_others(c)
-
-    def holds(means: Array) -> Truth:
-        wins = winners(means)
-        return np.asarray(wins[..., at] > wins[..., others].max(axis=-1))
-
-    def against(means: Array) -> dict[str, Truth]:
-        wins = winners(means)
-        return {f"{c.pools[r]} is highest more often": wins[..., r] > wins[..., at] for r in others}
-
-    says = "LCPool achieves the highest accuracy most often."
-    return Statement(says, holds, against, lambda means: _best_in(c, means))
+def _first(c: Comparison, means: Array) -> tuple[bool, str]:
+    average, at = c.backbone_ranks(means), c.pools.index(OURS)
+    rows = zip(c.backbones, average, strict=True)
+    best = (f"{backbone} {conv} {_lowest(c.pools, row)}" for (backbone, conv), row in rows)
+    return bool((average[:, [at]] <= average).all()), f"Lowest average rank: {'; '.join(best)}."
 
 
-def _first(c: Comparison) -> Statement:
-    at, others = _ours_and_others(c)
-
-    def holds(means: Array) -> Truth:
-        average = c.backbone_ranks(means)
-        return np.asarray((average[..., [at]] <= average).all(axis=(-2, -1)))
-
-    def against(means: Array) -> dict[str, Truth]:
-        average = c.backbone_ranks(means)
-        return {
-            f"{c.pools[r]} ranks before LCPool for {' '.join(backbone)}": average[..., b, r]
-            < average[..., b, at]
-            for b, backbone in enumerate(c.backbones)
-            for r in others
-        }
-
-    def numbers(means: Array) -> str:
-        rows = zip(c.backbones, c.backbone_ranks(means), strict=True)
-        best = (f"{backbone} {conv} {_lowest(c.pools, row)}" for (backbone, conv), row in rows)
-        return f"Lowest average rank: {'; '.join(best)}."
-
-    return Statement("LCPool ranks highest for every backbone.", holds, against, numbers)
+def _upper(c: Comparison, means: Array) -> tuple[bool, str]:
+    within = ranks(means)[:, c.pools.index(OURS)] <= (len(c.pools) + 1) / 2
+    return bool(within.all()), f"Upper half in {within.sum()} of {count(len(means), 'group')}."
 
 
-def _upper(c: Comparison) -> Statement:
-    at, half = c.pools.index(OURS), (len(c.pools) + 1) / 2
-
-    def within(means: Array) -> Truth:
-        return np.asarray(ranks(means)[..., at] <= half)
-
-    def against(means: Array) -> dict[str, Truth]:
-        places = within(means)
-        return {
-            f"LCPool is in the lower half on {' '.join(names)}": ~places[..., g]
-            for g, names in enumerate(c.groups.itertuples(index=False))
-        }
-
-    def numbers(means: Array) -> str:
-        return f"In the upper half in {within(means).sum()} of {count(len(means), 'group')}."
-
-    says = "Where LCPool is not the best, it is among the top several."
-    return Statement(says, lambda means: np.asarray(within(means).all(-1)), against, numbers)
+def _varied(c: Comparison, means: Array) -> tuple[bool, str]:
+    return bool((winners(means) <= len(means) / 2).all()), _best_in(c, means)
 
 
-def _varied(c: Comparison, drawn: Array, paper: Array | None) -> Parts:
-    """Unlike the others it needs names: by noise alone, no pooling is highest everywhere."""
-    says = "No single pooling is best systematically."
-    half = len(c.means) / 2
-    texts = [
-        f"{_true((winners(means) <= half).all())} of {whose}. {_best_in(c, means)}"
-        for means, whose in ((c.means, "these means"), (paper, "its figures"))
-        if means is not None
-    ]
-    beaten = [pool for p, pool in enumerate(c.pools) if _beaten(drawn, p)]
-    often = (winners(drawn) > half).mean(axis=0)
-    text = (
-        f"{texts[0]} Surely below a rival in some group: {len(beaten)} of "
-        f"{count(len(c.pools), 'pooling')}. Most against it: "
-        f"{c.pools[often.argmax()]} is highest in more than half of the groups, in "
-        f"{percent(float(often.max()))} of the resamples (it takes "
-        f"{percent(1 - ALPHA / len(often))} to refute it)."
-    )
-    if len(c.means) < 2:
-        return says, UNDECIDED, f"{texts[0]} {ONE_GROUP}", "".join(texts[1:])
-    refuted = REFUTED if often.max() >= 1 - ALPHA / len(often) else UNDECIDED
-    verdict = SUPPORTED if len(beaten) == len(c.pools) else refuted
-    return says, verdict, text, "".join(texts[1:])
-
-
-def _beaten(drawn: Array, pool: int) -> bool:
-    """Whether in some group some rival is above a pooling in all but a few of the resamples."""
-    above = (rounded(drawn) > rounded(drawn[..., [pool]])).mean(axis=0)
-    rivals = above.shape[0] * (above.shape[1] - 1)
-    return bool(above.max() >= 1 - ALPHA / rivals)
-
-
-def _depends(c: Comparison, drawn: Array, paper: Array | None) -> Parts:
-    """Unlike the others it needs names: by noise alone, winners differ from group to group."""
-    says = "The best pooling depends on the combination of backbone and task."
-    alone = highest(drawn) & (highest(drawn).sum(axis=-1, keepdims=True) == 1)
-    shares = alone.mean(axis=0)
-    sure = shares.max(axis=-1) >= 1 - ALPHA / len(shares)
-    winner = {int(g): c.pools[shares[g].argmax()] for g in np.flatnonzero(sure)}
-    texts = [
-        f"{_true(_differ(c, means).all())} of {whose}. {_best_in(c, means)}"
-        for means, whose in ((c.means, "these means"), (paper, "its figures"))
-        if means is not None
-    ]
-    same = [float((~truth).mean()) for truth in _differ(c, drawn)]
-    found = [_two_winners(c, winner, kind) for kind in (["dataset"], ["backbone", "conv"])]
-    text = (
-        f"{texts[0]} {len(winner)} of {count(len(shares), 'group')} have a sure winner, one in "
-        f"{percent(1 - ALPHA / len(shares))} of the resamples. {' '.join(filter(None, found))} "
-        f"In {percent(same[0])} of them every dataset has one winner with all backbones, in "
-        f"{percent(same[1])} every backbone one on all datasets."
-    )
-    if len(c.datasets) < 2 or len(c.backbones) < 2:
-        text = f"{texts[0]} That takes two datasets and two backbones."
-        return says, UNDECIDED, text, "".join(texts[1:])
-    refuted = REFUTED if max(same) >= 1 - ALPHA / 2 else UNDECIDED
-    return says, SUPPORTED if all(found) else refuted, " ".join(text.split()), "".join(texts[1:])
-
-
-def _differ(c: Comparison, means: Array) -> NDArray[np.bool_]:
-    """Whether a dataset has no one winner with all backbones; a backbone, none on all datasets."""
+def _depends(c: Comparison, means: Array) -> tuple[bool, str]:
+    """Not if each dataset has one winner with all networks, or each network one on all datasets."""
     best = highest(means)
-    one_each = [
-        np.stack([best[..., member, :].all(axis=-2).any(axis=-1) for member in members]).all(axis=0)
-        for members in (
-            [c.where(dataset=dataset) for dataset in c.datasets],
-            [c.where(backbone=backbone, conv=conv) for backbone, conv in c.backbones],
-        )
-    ]
-    return ~np.stack(one_each)
+    datasets = [c.where(dataset=dataset) for dataset in c.datasets]
+    networks = [c.where(backbone=backbone, conv=conv) for backbone, conv in c.backbones]
+    one_each = (
+        all(best[member].all(axis=0).any() for member in members)
+        for members in (datasets, networks)
+    )
+    return not any(one_each), _best_in(c, means)
 
 
-def _two_winners(c: Comparison, winner: dict[int, str], alike: list[str]) -> str:
-    """Two groups that share these names and have different winners, in words; or nothing."""
-    names = c.groups.to_dict("records")
-    for g, h in itertools.combinations(winner, 2):
-        if winner[g] != winner[h] and all(names[g][n] == names[h][n] for n in alike):
-            where = (f"{winner[i]} on {' '.join(names[i].values())}" for i in (g, h))
-            return f"Different: {', '.join(where)}."
-    return ""
+CLAIMS: dict[str, Check] = {
+    "LCPool achieves the highest accuracy most often.": _most,
+    "LCPool ranks highest for every backbone.": _first,
+    "Where LCPool is not the best, it is among the top several.": _upper,
+    "No single pooling is best systematically.": _varied,
+    "The best pooling depends on the combination of backbone and task.": _depends,
+}
 
 
-def highest(means: Array) -> Truth:
+def highest(means: Array) -> NDArray[np.bool_]:
     """Which poolings have the highest accuracy of their group; equals all have it."""
     means = rounded(means)
     return np.asarray(means >= np.nanmax(means, axis=-1, keepdims=True))
@@ -242,11 +91,6 @@ def winners(means: Array) -> Array:
     return np.asarray(highest(means).sum(axis=-2))
 
 
-def _ours_and_others(c: Comparison) -> tuple[int, list[int]]:
-    at = c.pools.index(OURS)
-    return at, [p for p in range(len(c.pools)) if p != at]
-
-
 def _best_in(c: Comparison, means: Array) -> str:
     pairs = sorted(zip(-winners(means), c.pools, strict=True))
     return f"Best in: {', '.join(f'{pool} {-n}' for n, pool in pairs)} of {len(means)}."
@@ -257,17 +101,3 @@ def _lowest(pools: tuple[str, ...], average: Array) -> str:
     best = [pool for pool, rank in zip(pools, average, strict=True) if rank == average.min()]
     text = f"{' and '.join(best)} {average.min():.2f}"
     return text if OURS in best else f"{text} (LCPool {average[pools.index(OURS)]:.2f})"
-
-
-def _true(holds: Truth | np.bool_) -> str:
-    return "True" if holds else "Not true"
-
-
-def percent(share: float) -> str:
-    """A share, with decimals where they decide.
-
-    >>> percent(1.0), percent(0.423), percent(0.99791)
-    ('100 %', '42 %', '99.79 %')
-    """
-    text = f"{100 * share:.0f}" if 0.01 <= share <= 0.94 else f"{100 * share:.4g}"
-    return f"{text} %"

@@ -30,19 +30,6 @@ def test_everything_is_made_of_the_runs(tmp_path: Path):
     assert [name for name in made if made[name] != there[name]] == [], "run 'make paper'"
 
 
-def test_the_readme_has_the_figures():
-    counts = (FOLDER / "agreement.md").read_text("utf-8")
-    fresh, shared = (
-        re.search(rf"\| {split} \| accuracy \| (\d+ of \d+) \| ([\d.]+ %) \|", counts).groups()
-        for split in RUNS
-    )
-    text = " ".join((FOLDER.parents[2] / "README.md").read_text("utf-8").split())
-    assert f"{fresh[0]} agree on fresh splits ({fresh[1]})" in text
-    assert f"{shared[0]} on the shared split ({shared[1]})" in text
-    equal = re.search(rf"\| fresh \| accuracy \| {fresh[0]} \| (\d+) \|", counts)[1]
-    assert f"so wide that {equal} would agree if all poolings were equal" in text
-
-
 @pytest.mark.parametrize("split", RUNS)
 def test_the_runs_are_all_of_the_papers(split: str):
     results = Results.read(RUNS[split])

@@ -2,8 +2,8 @@ import itertools
 
 import pytest
 
-from lcpool.data.table import paper_datasets
 from lcpool.models import BACKBONES, CONVS, POOLINGS
+from paper.datasets import paper_datasets
 from paper.published import published
 
 CELLS = list(itertools.product(paper_datasets(), BACKBONES, CONVS, POOLINGS))

@@ -6,7 +6,7 @@ from paper_runs import make_results
 
 from lcpool.report.comparison import Comparison
 from paper.report import PaperReport
-from paper.shown import looks, shown, take
+from paper.shown import analyses, shown, take
 
 
 def compared(leads: dict[str, float]) -> Comparison:
@@ -57,7 +57,7 @@ def test_what_may_be_taken_where_graphs_must_get_smaller():
 
 def test_looks_side_by_side():
     first = compared({"nopool": 0.0, "lcpool": 5.0})
-    text = looks({"fresh": first, "shared": compared({"nopool": 0.0, "lcpool": 0.0})})
+    text = analyses({"fresh": first, "shared": compared({"nopool": 0.0, "lcpool": 0.0})})
     *_, fresh, shared = text.split("\n")
     assert fresh == "| fresh | 1.00 | 2.00 | lcpool than nopool |"
     assert shared == "| shared | 1.50 | 1.50 | none than another |"

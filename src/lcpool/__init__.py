@@ -57,11 +57,11 @@ __all__ = [
     "compare",
 ]
 
-# What else can be asked for as ``lcpool.train`` without an import of its own.
+# Packages that ``import lcpool`` alone makes available, as in ``lcpool.train``.
 _PACKAGES = (
     "data", "graph", "models", "nn", "ops", "pool", "report", "sweep", "testing", "train",
 )  # fmt: skip
-# Where names live that are not among the poolings.
+# Where the public names are that are not in ``lcpool.pool``.
 _ROOMS = {
     "nn": ("LCSMP", "ClusterAttention", "ConvScore", "ProjectionScore", "Score"),
     "graph.assignment": ("Assignment",),
@@ -72,7 +72,7 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    """A public name when it is first asked for: the command line need not wait for torch."""
+    """Import a public name on first use: the command line starts without torch."""
     if name in _PACKAGES:
         return import_module(f"lcpool.{name}")
     if name not in __all__:
@@ -83,5 +83,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Public names, also those not yet asked for."""
+    """All public names, imported or not."""
     return sorted({*globals(), *__all__, *_PACKAGES})

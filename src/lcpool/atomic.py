@@ -1,4 +1,4 @@
-"""Files that are whole or not there, whatever happens while they are written."""
+"""Write files whole or not at all, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import IO
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file such that ``path`` is always the old one or the new one, never half of it.
+    """A file to write to; ``path`` is always the old file or the complete new one.
 
-    What a writer that was killed has left beside ``path`` is removed.
+    Temporary files beside ``path`` whose writer was killed are removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
@@ -38,7 +38,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove parts of ``path`` whose writer is dead; one that lives holds a lock."""
+    """Remove temporary files of ``path`` whose writer is dead; a living writer holds a lock."""
     for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         with contextlib.suppress(OSError):
             with part.open("rb") as file:
@@ -47,11 +47,8 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def _lock(file: IO[bytes]) -> None:
-    """Lock a file until it is closed; an OSError if another process has.
-
-    Windows needs no lock: there, nobody can remove a file that is open.
-    """
-    if sys.platform == "win32":
+    """Lock a file until it is closed; an OSError if another process holds the lock."""
+    if sys.platform == "win32":  # Open files cannot be removed there.
         return
     import fcntl
 

@@ -1,4 +1,4 @@
-"""What is said where a package is missing that layers alone do not need."""
+"""The error for a missing package of the extra ``lab``, which layers alone do not need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class MissingExtraError(ModuleNotFoundError):
 
 @contextmanager
 def needs_lab() -> Iterator[None]:
-    """Name the extra where one of its packages cannot be imported."""
+    """Name the extra ``lab`` if an import inside fails."""
     try:
         yield
     except ModuleNotFoundError as missing:

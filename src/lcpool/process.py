@@ -1,4 +1,4 @@
-"""The process in which this package was first imported; forked ones lack the threads it had."""
+"""The id of the process that first imported lcpool: a fork of it lacks its threads."""
 
 import os
 

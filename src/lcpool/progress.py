@@ -1,7 +1,7 @@
-"""How something goes on, shown on stderr.
+"""Progress on stderr: a table redrawn in place in a terminal, plain lines elsewhere.
 
-A table that is redrawn in place where a terminal can do that; plain lines elsewhere: in a file, a
-log, or where ``TERM`` is ``dumb``. What is in the table is the affair of who shows it.
+"Elsewhere" is a file, a log, or a terminal with ``TERM=dumb``. What the table contains is up to the
+caller, who passes a :class:`Board`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ REDRAW, PAUSE = 0.25, 10.0
 
 
 class Board(NamedTuple):
-    """What there is to show at a moment.
+    """What to show at one moment.
 
     Items:
         columns: titles of the table; the first column is text, the others are numbers.
         rows: the table.
-        summary: the state in one line, below the table.
-        details: what the table shows, in short, for where there is no table.
+        summary: one line, below the table.
+        details: what the table shows, in short, for displays without a table.
     """
 
     columns: tuple[str, ...]
@@ -38,47 +38,41 @@ class Board(NamedTuple):
 
 
 class Display(Protocol):
-    """Shows a user how something goes on."""
+    """Shows progress to a user."""
 
     def say(self, message: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
 
     def mention(self, message: str) -> None:
-        """A line for where there is no table that shows the same."""
+        """Print a line, unless there is a table, which shows the same."""
 
     def show(self, board: Callable[[], Board]) -> None:
-        """The state of things; called often, and asked for it a few times a second at most."""
+        """Show the current state; may be called often, and calls ``board`` only now and then."""
 
 
 class SilentDisplay:
     """Shows nothing."""
 
-    def say(self, message: str) -> None:
-        """Nothing."""
+    def say(self, message: str) -> None: ...
 
-    def mention(self, message: str) -> None:
-        """Nothing."""
+    def mention(self, message: str) -> None: ...
 
-    def show(self, board: Callable[[], Board]) -> None:
-        """Nothing."""
+    def show(self, board: Callable[[], Board]) -> None: ...
 
 
 class LineDisplay:
-    """A line for everything that happens, and one every so often with the state of things."""
+    """A line per message, and one with the current state every ``PAUSE`` seconds."""
 
     def __init__(self, console: Console) -> None:
         self.console, self.shown = console, -PAUSE
 
     def say(self, message: str) -> None:
-        """Print a line as it is, however long."""
         self.console.print(message, soft_wrap=True, highlight=False, markup=False)
 
     def mention(self, message: str) -> None:
-        """Print a line."""
         self.say(message)
 
     def show(self, board: Callable[[], Board]) -> None:
-        """Print the state if the last time is long ago."""
         if time.monotonic() - self.shown >= PAUSE:
             now = board()
             self.say(" · ".join(filter(None, (now.summary, now.details))))
@@ -86,11 +80,11 @@ class LineDisplay:
 
 
 class LiveDisplay:
-    """A table that is redrawn in place, below what was said.
+    """A table that is redrawn in place, below all messages.
 
     Args:
         console: a terminal that can be redrawn.
-        keep: leave the last table there in the end.
+        keep: leave the last table on the screen at the end.
     """
 
     def __init__(self, console: Console, keep: bool = False) -> None:
@@ -101,30 +95,27 @@ class LiveDisplay:
         self.board: Callable[[], Board] = lambda: Board((), [], "")
 
     def say(self, message: str) -> None:
-        """Print a line above the table."""
         self.live.console.print(message, highlight=False, markup=False)
 
-    def mention(self, message: str) -> None:
-        """Nothing: the table shows it."""
+    def mention(self, message: str) -> None: ...
 
     def show(self, board: Callable[[], Board]) -> None:
-        """Draw the table if the last time is long ago; the first time begins it."""
         self.board = board
-        if not self.live.is_started:  # Not before: a download has a display of its own.
+        if not self.live.is_started:  # Not before: a download has its own display.
             self.live.start()
         if time.monotonic() - self.drawn >= REDRAW:
             self.live.update(drawing(board()), refresh=True)
             self.drawn = time.monotonic()
 
     def close(self) -> None:
-        """Draw the table for the last time, and give the terminal back."""
+        """Draw the table for the last time and release the terminal."""
         if self.live.is_started:
             self.live.update(drawing(self.board()), refresh=True)
             self.live.stop()
 
 
 def drawing(board: Board) -> RenderableType:
-    """The table of a board and its summary."""
+    """The table of a board with its summary."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Group
     from rich.table import Table
@@ -134,18 +125,13 @@ def drawing(board: Board) -> RenderableType:
     for column in table.columns[1:]:
         column.justify = "right"
     for row in board.rows:
-        table.add_row(*map(Text, row))  # Text: a name is no markup
+        table.add_row(*map(Text, row))  # Text: a name is not markup.
     return Group(table, Text(board.summary))
 
 
 @contextmanager
 def display(shown: bool = True, keep: bool = False) -> Iterator[Display]:
-    """A display on stderr while inside.
-
-    Args:
-        shown: whether to show anything at all.
-        keep: leave the last table on the terminal.
-    """
+    """A display on stderr while inside: none unless ``shown``; ``keep`` leaves the last table."""
     if not shown:
         yield SilentDisplay()
         return

@@ -1,11 +1,10 @@
 """Every setting of an experiment, declared once: name, type, default, help, scope.
 
-The command line of ``train`` and ``bench``, the arguments of :func:`lcpool.train.train` and
-:func:`lcpool.compare`, grids, JSON, "what differs from the default" and the table in
-``docs/experiments.md`` follow from the declarations. A new setting is one line here, and the place
-that makes use of it.
+Options of the command line, arguments of :func:`lcpool.train.train` and :func:`lcpool.compare`,
+grids, JSON and the table in ``docs/experiments.md`` follow from these declarations. To add a
+setting, add a field here and read it where it matters.
 
-Torch is not imported: the command line shows its help at once.
+This module does not import torch, so that ``lcpool --help`` is fast.
 """
 
 from __future__ import annotations
@@ -38,8 +37,13 @@ LCPOOLS = ("lcpool", "lcpool*")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Where any number fits, whole numbers do too: float comes first.
-WORDS = {bool: "true or false", float: "a number", int: "a whole number", str: "a text in quotes"}
+# float before int: where any number is allowed, whole numbers are too.
+TYPE_WORDS = {
+    bool: "true or false",
+    float: "a number",
+    int: "a whole number",
+    str: "a text in quotes",
+}
 
 
 @dataclass(frozen=True)
@@ -47,18 +51,18 @@ class Setting:
     """One setting.
 
     Attributes:
-        name: what it is called in Python, in files, and with dashes on the command line.
-        kinds: the types that a value may have; ``NoneType`` if it may be left open.
-        default: its value where nothing is said.
-        help: what it does, a sentence.
-        scope: the group that it is shown in.
-        choices: the values there are, if they are few.
-        least: the smallest number allowed.
+        name: its name in Python and in files; with dashes, on the command line.
+        kinds: the allowed types; with ``NoneType`` it may be left open.
+        default: its default value.
+        help: what it does, in one sentence.
+        scope: the group it is shown in.
+        choices: all allowed values, if they are few.
+        least: the smallest allowed number.
         above: a number must be finite and larger than this.
-        plural: another name, for where several values can be given.
-        example: a value to show where the default says nothing.
-        unset: what None stands for, in words.
-        read_by: whether a network with this pooling depends on it.
+        plural: a second name, for grids.
+        example: a value for error messages, where the default is None.
+        unset: what None stands for.
+        read_by: whether a network with the given pooling uses this setting.
     """
 
     name: str
@@ -75,22 +79,17 @@ class Setting:
     read_by: Callable[[str], bool] = lambda pool: True
 
     def checked(self, value: Any, name: str = "") -> Any:
-        """The value as plain Python, if it is one that this setting can have.
+        """The value, with numpy's numbers as Python's; an error if this setting cannot have it.
 
-        Args:
-            value: what was passed; numbers of numpy are numbers too.
-            name: what the user called the setting, if not by its name.
-
-        Raises:
-            ValueError: if it is of another type, out of range, or not among the choices.
+        ``name`` is the name that the user wrote, for messages.
         """
         name = name or self.name
         if value is None and type(None) in self.kinds:
             return None
         if not self._fits(value):
             raise ValueError(self._wrong_type(value, name))
-        if isinstance(value, Integral) and not isinstance(value, bool):
-            value = int(value) if int in self.kinds else float(value)
+        if isinstance(value, Integral) and int in self.kinds:
+            value = int(value)
         elif isinstance(value, Real) and not isinstance(value, bool):
             value = float(value)
         if self.choices and value not in self.choices:
@@ -103,16 +102,15 @@ class Setting:
         return value
 
     def several(self, values: Any, name: str = "") -> tuple[Any, ...]:
-        """The values of a grid, each checked; one value stands for a list of one."""
-        name = name or self.name
+        """The values of a grid, each checked; a single value is a list of one."""
         many = isinstance(values, Sequence) and not isinstance(values, str)
         found = tuple(values) if many else (values,)
         if not found:
-            raise ValueError(f"'{name}' is an empty list.")
+            raise ValueError(f"'{name or self.name}' is an empty list.")
         return tuple(self.checked(value, name) for value in found)
 
     def parse(self, text: str) -> Any:
-        """What was written on the command line: 1 is a whole number, 1.0 is not.
+        """Read a value from the command line: 1 is a whole number, 1.0 is not.
 
         >>> SETTINGS["ratio"].parse("10"), SETTINGS["ratio"].parse("0.5")
         (10, 0.5)
@@ -128,18 +126,17 @@ class Setting:
         return text
 
     def _fits(self, value: Any) -> bool:
-        if isinstance(value, bool):  # Python takes it for a number.
+        if isinstance(value, bool):  # In Python, True is a number.
             return bool in self.kinds
         wide: dict[type, type] = {int: Integral, float: Real}
         return isinstance(value, tuple(wide.get(kind, kind) for kind in self.kinds))
 
     def _wrong_type(self, value: Any, name: str) -> str:
-        right = next(words for kind, words in WORDS.items() if kind in self.kinds)
+        right = next(words for kind, words in TYPE_WORDS.items() if kind in self.kinds)
         example = json.dumps(self.default if self.example is None else self.example)
-        named = " A class is named by where it is, 'module:Class'."
+        hint = " Pass a class as 'module:Class'." if isinstance(value, type) else ""
         return (
-            f"'{name}' must be {right}, not {value!r}: write {name} = {example}, for example."
-            f"{named if isinstance(value, type) else ''}"
+            f"'{name}' must be {right}, not {value!r}: write {name} = {example}, for example.{hint}"
         )
 
     def _no_choice(self, value: Any) -> str:
@@ -150,26 +147,24 @@ class Setting:
 
 
 def setting(default: Any, help: str, scope: str, **more: Any) -> Any:
-    """A field of a group of settings; ``more`` is what else a :class:`Setting` has."""
+    """A field of a :class:`SettingsGroup`; ``more`` are other attributes of :class:`Setting`."""
     return field(default=default, metadata={"help": help, "scope": scope, **more})
 
 
 @cache
 def declared(group: type) -> Mapping[str, Setting]:
-    """The settings of a group by their names; type and choices are those of the annotation."""
-    hints = get_type_hints(group)
-    found = {f.name: _declared(f.name, hints[f.name], f.default, f.metadata) for f in fields(group)}
+    """The settings of a group by name; types and choices are those of the annotations."""
+    found, hints = {}, get_type_hints(group)
+    for one in fields(group):
+        hint = hints[one.name]
+        choices = get_args(hint) if get_origin(hint) is Literal else ()
+        kinds = (type(choices[0]),) if choices else get_args(hint) or (hint,)
+        found[one.name] = Setting(one.name, kinds, one.default, choices=choices, **one.metadata)
     return MappingProxyType(found)
 
 
-def _declared(name: str, hint: Any, default: Any, more: Mapping[str, Any]) -> Setting:
-    choices = get_args(hint) if get_origin(hint) is Literal else ()
-    kinds = (type(choices[0]),) if choices else get_args(hint) or (hint,)
-    return Setting(name, kinds, default, choices=choices, **more)
-
-
-class Group:
-    """A frozen dataclass of settings; whatever makes one, its values are checked."""
+class SettingsGroup:
+    """A frozen dataclass of settings that checks its values."""
 
     def __post_init__(self) -> None:
         group: Any = type(self)
@@ -178,105 +173,95 @@ class Group:
 
 
 @dataclass(frozen=True)
-class NetworkSettings(Group):
-    """What shapes a network, apart from the data; the defaults are the paper's reading."""
+class NetworkSettings(SettingsGroup):
+    """What determines a network, apart from the data; the defaults follow the paper."""
 
     backbone: BackboneName = setting(
         "hierarchical",
-        "hierarchical adds the readouts of all convolutions, plain takes the last.",
+        "hierarchical: classify by the sum of all convolutions' readouts; plain: by the last one.",
         NETWORK,
         plural="backbones",
     )
-    conv: ConvName = setting("gcn", "The convolution.", NETWORK, plural="convs")
+    conv: ConvName = setting("gcn", "The graph convolution.", NETWORK, plural="convs")
     pool: str = setting(
         "lcpool",
-        f"{', '.join(POOLS)} (or lcpool-star), or a class of your own as module:Class.",
+        f"{', '.join(POOLS)} (or lcpool-star), or your own class as module:Class.",
         NETWORK,
         plural="pools",
     )
     hidden: int = setting(128, "Width of all hidden features.", NETWORK, least=1)
     norm: NormName = setting(
-        "batch", "Norm after every hidden linear layer and every convolution.", NETWORK
+        "batch", "Normalisation after every hidden linear layer and every convolution.", NETWORK
     )
     poolings: int = setting(
-        1, "How many times to pool, each followed by a convolution.", NETWORK, least=1
+        1, "Number of pooling layers, each followed by a convolution.", NETWORK, least=1
     )
     ratio: int | float = setting(
         0.5,
-        "Share of the nodes that is kept, as 0.5, or their number, as 10; of dense poolings, the "
-        "clusters as a share of the mean number of nodes.",
+        "Nodes to keep: a share, as 0.5, or a number, as 10. Dense poolings: the number of "
+        "clusters, as a share of the mean number of nodes.",
         POOLING,
         read_by=lambda pool: pool != "nopool",
     )
     score_channels: int | None = setting(
-        None, "Width inside LCPool's score.", POOLING,
+        None, "Hidden width of LCPool's score.", POOLING,
         least=1, example=64, unset="hidden", read_by=LCPOOLS.__contains__,
     )  # fmt: skip
     self_loops: bool = setting(
         True, "Keep the diagonal of LCPool's A'.", POOLING, read_by=LCPOOLS.__contains__
     )
     rescale: bool = setting(
-        False, "Multiply LCPool's features by n·h in place of h, n the number of nodes.", POOLING,
-        read_by=LCPOOLS.__contains__,
+        False, "Multiply LCPool's features by n·h instead of h; n is the number of nodes.",
+        POOLING, read_by=LCPOOLS.__contains__,
     )  # fmt: skip
     hops: Literal[1, 2, 3] = setting(
-        3, "How far apart LCPool connects kept nodes.", POOLING, read_by=LCPOOLS.__contains__
-    )
+        3, "LCPool connects kept nodes at most this many hops apart.", POOLING,
+        read_by=LCPOOLS.__contains__,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class ProtocolSettings(Group):
+class ProtocolSettings(SettingsGroup):
     """How a network is trained."""
 
-    lr: float = setting(5e-4, "Adam's learning rate.", PROTOCOL, above=0)
-    batch_size: int = setting(32, "Graphs of a batch.", PROTOCOL, least=2)
-    epochs: int = setting(500, "The most epochs.", PROTOCOL, least=1)
+    lr: float = setting(5e-4, "Learning rate of Adam.", PROTOCOL, above=0)
+    batch_size: int = setting(32, "Graphs per batch.", PROTOCOL, least=2)
+    epochs: int = setting(500, "Maximum number of epochs.", PROTOCOL, least=1)
     patience: int = setting(
-        50, "Epochs without a better one after which a rule has chosen.", PROTOCOL, least=1
+        50, "Stop after this many epochs without improvement.", PROTOCOL, least=1
     )
     split: SplitName = setting(
         "fresh",
-        "fresh: a new split for each run, which tests of a difference need; shared: one for all "
-        "runs, as the paper's.",
+        "fresh: a new split for each run, as significance tests need; shared: one split for all "
+        "runs, as in the paper.",
         PROTOCOL,
         plural="splits",
     )
-    seed: int = setting(
-        0, "The number that all random choices derive from.", PROTOCOL, least=0, plural="seeds"
-    )
+    seed: int = setting(0, "Seed of all random choices.", PROTOCOL, least=0, plural="seeds")
 
 
 GROUPS = (NetworkSettings, ProtocolSettings)
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {name: known for group in GROUPS for name, known in declared(group).items()}
 )
-# Not part of what is repeated, but declared like the rest.
+# Not part of a run's settings, but declared in the same way.
 RUNS = Setting(
-    "runs", (int,), 10, "Runs, each with its own first parameters and order.", PROTOCOL, least=1
-)
-# These have columns of their own wherever settings are shown.
+    "runs", (int,), 10, "Number of runs, each with its own initial parameters and batch order.",
+    PROTOCOL, least=1,
+)  # fmt: skip
+# Wherever settings are shown, these have their own columns.
 NAMED = ("backbone", "conv", "pool", "split")
 
 
 def by_name(
     values: Mapping[str, Any], known: Mapping[str, Setting] = SETTINGS, plurals: bool = True
 ) -> dict[str, tuple[str, Any]]:
-    """What was passed by declared names: a plural names the same setting.
+    """Settings by their declared names, each with the name that the user wrote.
 
-    Args:
-        values: what was passed.
-        known: the settings that there are.
-        plurals: whether plurals are names here.
+    An unknown name, and a setting by two names, is an error.
 
-    Returns:
-        Of each setting the name that the user wrote, and the value.
-
-    Raises:
-        ValueError: for a name that is not known, or a setting that is there by two names.
-
-    Example:
-        >>> by_name({"pools": ["lcpool"], "hidden": 8})
-        {'pool': ('pools', ['lcpool']), 'hidden': ('hidden', 8)}
+    >>> by_name({"pools": ["lcpool"], "hidden": 8})
+    {'pool': ('pools', ['lcpool']), 'hidden': ('hidden', 8)}
     """
     names = {one.name: one.name for one in known.values()}
     if plurals:
@@ -294,7 +279,7 @@ def by_name(
 
 
 def in_groups(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings of both groups, apart: those of the network, those of the protocol."""
+    """Split settings into those of the network and those of the protocol."""
     network, protocol = (
         {name: value for name, value in values.items() if name in declared(group)}
         for group in GROUPS
@@ -303,21 +288,17 @@ def in_groups(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def flat(network: NetworkSettings, protocol: ProtocolSettings) -> dict[str, Any]:
-    """All settings of both, by their names, in the order of their declaration."""
+    """All settings by name, in the order of their declaration."""
     return {**asdict(network), **asdict(protocol)}
 
 
 def config_text(network: NetworkSettings, protocol: ProtocolSettings) -> str:
-    """All settings as canonical JSON: one object, sorted keys; equal settings, equal text."""
+    """All settings as canonical JSON with sorted keys: equal settings have equal text."""
     return json.dumps(flat(network, protocol), sort_keys=True)
 
 
 def read_config_text(text: str) -> dict[str, Any]:
-    """The inverse of :func:`config_text`, in the order of declaration.
-
-    Raises:
-        ValueError: if it is not one object with all settings.
-    """
+    """The inverse of :func:`config_text`, in the order of declaration."""
     try:
         values = json.loads(text)
         return {name: values[name] for name in SETTINGS}
@@ -326,12 +307,12 @@ def read_config_text(text: str) -> dict[str, Any]:
 
 
 def unnamed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings but for those that have columns of their own."""
+    """Settings without those that have their own columns."""
     return {name: value for name, value in settings.items() if name not in NAMED}
 
 
 def changed(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Of some settings those that do not have their default, each in words.
+    """The settings that differ from their default, each as ``name=value``.
 
     >>> changed({"hidden": 8, "ratio": 0.5})
     {'hidden': 'hidden=8'}
@@ -344,7 +325,7 @@ def changed(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def labels(several: Sequence[Mapping[str, Any]]) -> list[str]:
-    """In words, the settings of each in which they differ among each other and from the default.
+    """For each, the settings that differ from the default and are not the same in all.
 
     >>> labels([{"ratio": 0.25, "hidden": 8}, {"ratio": 0.5, "hidden": 8}])
     ['ratio=0.25', '']
@@ -357,7 +338,7 @@ def labels(several: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def scopes(known: Iterable[Setting]) -> dict[str, list[Setting]]:
-    """Settings by scope, scopes in the order of the help."""
+    """Settings by scope, in the order of the help."""
     found: dict[str, list[Setting]] = {scope: [] for scope in (NETWORK, POOLING, PROTOCOL)}
     for one in known:
         found[one.scope].append(one)
@@ -367,42 +348,32 @@ def scopes(known: Iterable[Setting]) -> dict[str, list[Setting]]:
 def takes_settings(function: F) -> F:
     """Show every setting in the signature and the docstring of a function with ``**settings``.
 
-    A parameter named like a setting whose default is None shows that of the setting. In the
-    docstring the line of ``settings`` becomes one for each setting that is no parameter by itself.
+    In the signature, a parameter with the name of a setting and the default None gets the default
+    of the setting. In the docstring, the line of ``settings`` is replaced by one line per setting.
     """
-    signature = inspect.signature(function)
-    own = [p for name, p in signature.parameters.items() if name != "settings"]
-    shown = [
-        p.replace(default=SETTINGS[p.name].default)
-        if p.name in SETTINGS and p.default is None
-        else p
-        for p in own
+    signature, keyword = inspect.signature(function), inspect.Parameter.KEYWORD_ONLY
+    own = [
+        p.replace(default=SETTINGS[name].default) if name in SETTINGS and p.default is None else p
+        for name, p in signature.parameters.items()
+        if name != "settings"
     ]
     others = [one for name, one in SETTINGS.items() if name not in signature.parameters]
-    by_keyword = inspect.Parameter.KEYWORD_ONLY
-    added = [inspect.Parameter(one.name, by_keyword, default=one.default) for one in others]
-    first = [p for p in shown if p.kind is not by_keyword]
-    last = [p for p in shown if p.kind is by_keyword]
+    added = [inspect.Parameter(one.name, keyword, default=one.default) for one in others]
     function.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*first, *added, *last]
+        parameters=sorted([*added, *own], key=lambda p: p.kind)
     )
-    if function.__doc__:  # python -OO has none
-        function.__doc__ = _with_settings(function.__doc__, others)
+    lines: list[str] = []
+    for line in (function.__doc__ or "").splitlines():  # None with python -OO
+        indent, name, _ = line.partition("settings:")
+        lines += _described(others, indent) if name and not indent.strip() else [line]
+    function.__doc__ = "\n".join(lines)
     return function
 
 
-def _with_settings(text: str, others: Iterable[Setting]) -> str:
-    lines = []
-    for line in text.splitlines():
-        name, colon, _ = line.strip().partition(":")
-        if name != "settings" or not colon:
-            lines.append(line)
-            continue
-        indent = line[: len(line) - len(line.lstrip())]
-        for one in others:
-            choices = f" One of {', '.join(map(str, one.choices))}." if one.choices else ""
-            lines += textwrap.wrap(
-                f"{one.name}: {one.help}{choices} Default: {one.unset or repr(one.default)}.",
-                width=100, initial_indent=indent, subsequent_indent=f"{indent}    ",
-            )  # fmt: skip
-    return "\n".join(lines)
+def _described(settings: Iterable[Setting], indent: str) -> Iterable[str]:
+    for one in settings:
+        choices = f" One of {', '.join(map(str, one.choices))}." if one.choices else ""
+        yield from textwrap.wrap(
+            f"{one.name}: {one.help}{choices} Default: {one.unset or repr(one.default)}.",
+            width=100, initial_indent=indent, subsequent_indent=f"{indent}    ",
+        )  # fmt: skip

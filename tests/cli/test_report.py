@@ -1,3 +1,7 @@
+import errno
+import os
+import re
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +13,10 @@ from typer.testing import CliRunner
 from lcpool.cli.app import app
 from lcpool.report import Report
 from lcpool.report.page import page
+from lcpool.spreadsheet import unprotected
+from lcpool.sweep.columns import NAMES
 from lcpool.sweep.results import Results
+from lcpool.sweep.store import Store
 
 FILES = {"report.html", "tables.md", "tables.tex", "tables.csv", "ranks.csv"}
 
@@ -47,9 +54,7 @@ def test_files_and_summary(lcpool_report: Callable, runs_csv: Path):
         )
 
 
-def test_a_pooling_that_failed_once_is_shown_without_a_rank(
-    lcpool_report: Callable, tmp_path: Path
-):
+def test_one_failed_cell_unranks_no_pooling(lcpool_report: Callable, tmp_path: Path):
     results = make_results(datasets=("A", "B", "C"), pools=tuple("abcd"), convs=("gcn",))
     runs = results.runs
     failed = (runs["dataset"] == "B") & (runs["pool"] == "c") & (runs["backbone"] == "plain")
@@ -57,13 +62,11 @@ def test_a_pooling_that_failed_once_is_shown_without_a_rank(
     done = lcpool_report(path)
     assert done.exit_code == 0, done.output
     lines = [line.split() for line in done.stdout.splitlines()]
-    (row,) = (line for line in lines if line[:1] == ["c"])
-    mean = runs[(runs["dataset"] == "A") & (runs["pool"] == "c")]["test_accuracy"].mean()
-    assert float(row[1]) == pytest.approx(mean, abs=0.006)
-    assert row[3:6] == ["(1", "of", "2)"]
-    assert row[-1] == "–"
-    (said,) = (line for line in done.stdout.splitlines() if line.startswith("Not ranked: c,"))
-    assert "--datasets A,C" in said
+    (row,) = (line for line in lines if line[:1] == ["c"] and len(line) == 5)
+    assert all(float(number) for number in row[1:])
+    (said,) = (line for line in done.stdout.splitlines() if line.startswith("Left out"))
+    assert "B (plain gcn)" in said
+    assert said.endswith("of c.")
 
 
 def test_a_report_from_files_is_the_report_of_the_runs(lcpool_report: Callable, tmp_path: Path):
@@ -88,7 +91,7 @@ def test_rule_and_split(lcpool_report: Callable, runs_csv: Path, tmp_path: Path)
     "options",
     [
         ["--pools", "lcpool,sagpool", "--datasets", "DD,[red]NA"],
-        ["-p", "sagpool", "-p", "lcpool", "-d", "[red]NA", "-d", "dd"],
+        ["-p", "sagpool", "-p", "lcpool", "-d", "[red]NA", "-d", "DD"],
     ],
 )
 def test_some_poolings_and_datasets(
@@ -106,18 +109,115 @@ def test_some_poolings_and_datasets(
 
 
 def test_errors_are_one_line(lcpool_report: Callable, runs_csv: Path, tmp_path: Path):
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     (tmp_path / "file").write_text("")
-    for arguments, message in (
-        (["nowhere.csv"], "nowhere.csv"),
-        ([tmp_path / "other.csv"], "it lacks dataset, backbone"),
-        ([runs_csv, "--rule", "luck"], "unknown rule 'luck'"),
-        ([runs_csv, "--split", "shared"], "no runs with split 'shared'"),
-        ([runs_csv, "--out", tmp_path / "file"], "file"),
-        ([runs_csv, "--pools", "lcpol"], "lcpool"),
-        ([runs_csv, "-d", "DD", "--datasets", "PROTEIN"], "[red]NA"),
+    for arguments, named, status in (
+        ([runs_csv, "--rule", "luck"], "'luck'", 2),
+        ([runs_csv, "--split", "shared"], "'shared'", 2),
+        ([runs_csv, "--out", tmp_path / "file"], str(tmp_path / "file"), 1),
+        ([runs_csv, "--pools", "lcpol"], "lcpool", 2),
+        ([runs_csv, "-d", "DD", "--datasets", "PROTEIN"], "[red]NA", 2),
+        ([runs_csv, runs_csv], "pass each file", 2),
     ):
         done = lcpool_report(*arguments)
-        assert done.exit_code == 2, done.output
-        assert message in done.stderr
+        assert done.exit_code == status, done.output
+        assert named in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def other_version(path: Path) -> None:
+    Store(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+def changed(column: str, value: str) -> Callable[[Path], object]:
+    def write(path: Path) -> None:
+        make_results(datasets=("DD",), pools=("lcpool",), runs=1).write(path.with_suffix(".csv"))
+        table = pd.read_csv(path.with_suffix(".csv"), dtype=str, keep_default_na=False)
+        table.loc[1, column] = value
+        table.to_csv(path, index=False)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda path: None, "store"),
+        (Path.mkdir, "store"),
+        (lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff"), "export"),
+        (Path.touch, "export"),
+        (lambda path: path.write_text("a,b\n1,2\n"), "dataset, backbone"),
+        (lambda path: path.write_text('a,b\n1,2,3\n"'), "export"),
+        (lambda path: path.write_text(",".join(NAMES)), "no runs"),
+        (changed("seconds", "soon"), "'seconds'"),
+        (changed("run", "1" * 30), "'run'"),
+        (changed("config", "{"), "settings"),
+        (changed("split", "banana"), "'banana'"),
+        (lambda path: sqlite3.connect(path).execute("CREATE TABLE t (a)"), "no lcpool store"),
+        (other_version, "99"),
+    ],
+)
+def test_a_file_that_is_none_of_ours(
+    lcpool_report: Callable, tmp_path: Path, make: Callable[[Path], object], named: str
+):
+    path = tmp_path / "input"
+    make(path)
+    done = lcpool_report(path)
+    assert done.exit_code == 2, done.output
+    (line,) = done.stderr.splitlines()
+    assert named in line
+    for words in ("pandas", "codec", "parse", "tokeniz", "convert", "KeyError"):
+        assert words not in line
+
+
+def test_a_file_that_may_not_be_read(lcpool_report: Callable, runs_csv: Path, monkeypatch):
+    def refuse(path: Path, *_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    done = lcpool_report(runs_csv)
+    assert done.exit_code == 1
+    assert done.stderr == f"lcpool: {runs_csv}: Permission denied.\n"
+
+
+def test_a_full_disk_leaves_whole_files(lcpool_report: Callable, runs_csv: Path, monkeypatch):
+    """Files that were written are new, the others old; the page, which is written last, is old."""
+    assert lcpool_report(runs_csv).exit_code == 0
+    folder = runs_csv.parent / "report"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    room = iter([True, True, False])
+
+    def fsync(_: int) -> None:
+        if not next(room):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    done = lcpool_report(runs_csv, "--rule", "loss")
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert str(folder) in line
+    assert "Errno" not in line
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert after.keys() == before.keys()
+    assert [name for name in after if after[name] != before[name]] == ["ranks.csv", "tables.csv"]
+
+
+def test_names_that_are_formulas(lcpool_report: Callable, tmp_path: Path):
+    """Are none in any CSV file, and come back as they were."""
+    names = ("=cmd|' /C calc'!A0", "@SUM(1)", "'=1", "-x", "plain")
+    results = make_results(datasets=names, pools=("lcpool", "+1"), runs=2)
+    path = results.write(tmp_path / "runs.csv")
+    again = Results.read(path)
+    assert list(again.runs["dataset"]) == list(results.runs["dataset"])
+    assert again.curves.keys() == results.curves.keys()
+    assert lcpool_report(path).exit_code == 0
+    for file in (path, tmp_path / "report" / "tables.csv", tmp_path / "report" / "ranks.csv"):
+        table = pd.read_csv(file, dtype=str, keep_default_na=False)
+        texts = table.to_numpy().ravel()
+        numbers = re.compile(r"-?[\d.]+(e[-+]?\d+)?")
+        assert not [t for t in texts if t[:1] in "=+-@" and t and not numbers.fullmatch(t)]
+    shown = pd.read_csv(tmp_path / "report" / "tables.csv")
+    assert set(unprotected(shown)["dataset"]) == set(names)
+    assert shown["mean"].dtype == float

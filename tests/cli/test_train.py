@@ -25,7 +25,7 @@ from lcpool.data import builtin, load_dataset
 from lcpool.progress import LiveDisplay, SilentDisplay
 from lcpool.settings import RUNS, SETTINGS
 from lcpool.train import Model, Result, train
-from lcpool.train.progress import TrainingProgress
+from lcpool.train.progress import TrainingProgress, epochs_left
 
 SMALL = ("builtin", "--pool", "topkpool", "--hidden", "8", "--runs", "2", "--device", "cpu")
 
@@ -332,7 +332,7 @@ def test_live_table_and_time_left():
 
     def on_epoch(trainer: lcpool.train.Trainer) -> None:
         progress(trainer)
-        left.append(progress.epochs_left())
+        left.append(epochs_left(trainer, 3))
 
     graphs = builtin(num_graphs=40)
     train(graphs, "nopool", runs=3, stack=2, epochs=4, patience=9, hidden=4, on_epoch=on_epoch)
@@ -351,7 +351,7 @@ def test_patience_bounds_the_time_left():
 
     def on_epoch(trainer: lcpool.train.Trainer) -> None:
         progress(trainer)
-        left.append(progress.epochs_left()[0])
+        left.append(epochs_left(trainer, 1)[0])
 
     graphs = builtin(num_graphs=40)
     train(graphs, "nopool", runs=1, epochs=30, patience=2, hidden=4, lr=0.1, on_epoch=on_epoch)
@@ -365,28 +365,27 @@ def test_runs_that_predict_one_class_are_named(result: Result, capsys: pytest.Ca
     _print_result(result)
     shown = capsys.readouterr().out
     assert re.search(rf" {result.num_test} +75\.0 %", shown)
-    assert "one class" not in shown
+    assert "same class" not in shown
     for run in result.runs:
         run.largest_class, run.constant = 0.95, {"accuracy": True, "loss": run.number == 1}
     _print_result(result)
     *_, by_accuracy, by_loss = capsys.readouterr().out.splitlines()
-    assert "runs 0, 1 predict one class" in by_accuracy
-    assert "accuracy" in by_accuracy
-    assert "run 1 predicts one class" in by_loss
-    assert "95.0 %" in by_loss
+    assert by_accuracy.endswith("by validation accuracy: runs 0, 1")
+    assert by_loss.endswith("by validation loss: run 1")
     found = result.to_dict()["runs"][1]
-    assert (found["largest_class"], found["constant"]) == (95.0, {"accuracy": True, "loss": True})
+    assert found["largest_class"] == 95.0
+    assert found["constant"] == {"by_accuracy": True, "by_loss": True}
 
 
 def test_a_run_that_diverged(result: Result, capsys: pytest.CaptureFixture[str]):
     result.runs[1].diverged = 1
     _print_result(result)
-    assert "diverged after the epoch that counts: runs 1" in capsys.readouterr().out
+    assert "counted: run 1" in capsys.readouterr().out
     for choice in result.runs[1].choices.values():
         choice.epoch = 0
     result.runs[1].curves[0] = (math.nan, math.inf, 0.5)
     _print_result(result)
-    assert "diverged, and not counted: runs 1" in capsys.readouterr().out
+    assert "not counted: run 1" in capsys.readouterr().out
     found = json.loads(json.dumps(_without_nan(result.to_dict()), allow_nan=False))
     assert found["runs"][1]["curves"] == {
         "training_loss": [None],
@@ -406,9 +405,11 @@ def test_a_training_in_which_all_runs_diverge(
     assert "nan" not in done.stdout.lower()
     assert not Path("model.pt").exists()
     if "--json" in more:
-        assert json.loads(done.stdout)["mean"] == {"accuracy": None, "loss": None}
+        nothing = {"mean": None, "std": None}
+        found = json.loads(done.stdout)["test_accuracy"]
+        assert found == {"by_accuracy": nothing, "by_loss": nothing}
     else:
-        assert done.stdout.count("–") == 2
+        assert done.stdout.count("–") == 4
 
 
 def test_the_command_line_alone_is_light():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lcpool.data import GraphSet, cache, notices
+from lcpool.data import GraphSet, cache, checks
 from lcpool.data.tu import read_tu
 
 SHARED = Path(__file__).parents[3] / "shared" / "tudatasets"
@@ -27,7 +27,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LCPOOL_DATA", raising=False)
     cache._warn_unwritable.cache_clear()
-    notices.say_once.cache_clear()
+    checks.warn_once.cache_clear()
 
 
 @pytest.fixture

@@ -37,11 +37,16 @@ def test_a_name_may_stand_for_a_folder(write_tu: Callable, tmp_path: Path):
     assert len(load_dataset("TOY", root=tmp_path / "root")) == 2
 
 
-def test_the_case_of_a_known_name_does_not_matter(
-    zip_tu: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_case_of_a_name_does_not_matter(
+    zip_tu: Callable, write_tu: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    zip_tu("PROTEINS", folder=tmp_path / "root")
-    assert load_dataset("proteins", root=tmp_path / "root").name == "PROTEINS"
+    root = tmp_path / "root"
+    zip_tu("PROTEINS", folder=root)
+    zip_tu("mine", folder=root)
+    write_tu("Other_Set", folder=root / "Other_Set")
+    assert load_dataset("proteins", root=root).name == "PROTEINS"
+    assert load_dataset("MINE", root=root).name == "mine"
+    assert load_dataset("other_set", root=root).name == "Other_Set"
     assert load_dataset("BuiltIn").name == "builtin"
     monkeypatch.setattr(download, "download", lambda name, _: zip_tu(name))
     assert load_dataset("mutagenicity").name == "Mutagenicity"
@@ -54,7 +59,7 @@ def test_a_known_name_is_suggested_for_one_that_is_not(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(download, "download", fail)
     for name, message in (
-        ("protiens", r"protiens: no\. Did you mean PROTEINS\?"),
+        ("protiens", "protiens: no.*PROTEINS"),
         ("PROTEINS", r"PROTEINS: no\.$"),
         ("enzymes", r"ENZYMES: no\.$"),
         ("SOMETHING", r"SOMETHING: no\.$"),
@@ -117,3 +122,9 @@ def test_a_batch_is_taken_apart():
 
 def test_the_built_in_set_needs_no_file():
     assert len(load_dataset("builtin")) > 100
+
+
+def test_loading_does_not_import_what_only_the_command_line_needs():
+    code = "import sys, lcpool.data; print({'rich', 'typer', 'pooch'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

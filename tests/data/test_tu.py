@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.io import read_tu_data
 
-from lcpool.data import DatasetError, tu
+from lcpool.data import DatasetError, DataWarning, checks, load_dataset, tu
 from lcpool.data.tu import read_tu
 
 WriteTu = Callable[..., Path]
@@ -114,47 +114,56 @@ def test_blank_lines_carriage_returns_and_a_byte_order_mark(write_tu: WriteTu):
 @pytest.mark.parametrize(
     ("kind", "text", "line", "problem"),
     [
-        ("A", "1, 2\n2, 1\n3, ", 3, "'' is not an integer"),
-        ("A", "1, 2\n2, 1\n3", 3, r"1 value\(s\), where the lines before have 2"),
-        ("A", "1, 2\n\n2, x\n", 3, "'x' is not an integer"),
-        ("A", "1, 2\n2, 1.5\n", 2, "'1.5' is not an integer"),
-        ("A", "1, 2\n2, 99999999999999999999\n", 2, "'9+' is not an integer"),
-        ("A", "1, 2\n\n2, 8\n", 3, "edge 2, 8 is out of range, there are 7 nodes"),
-        ("A", "1, 2\n0, 1\n", 2, "edge 0, 1 is out of range"),
-        ("A", "1, 2\n3, 4\n", 2, "edge 3, 4 joins nodes of two graphs"),
-        ("A", "1, 2, 3\n", 1, r"expected 2 value\(s\) a line, not 3"),
-        (
-            "graph_indicator",
-            "1\n1\n1\n2\n2\n2\n3\n",
-            7,
-            "graph 3 is out of range, .* 2 graph labels",
-        ),
-        ("graph_indicator", "1\n1\n1\n2\n2\n2\n0\n", 7, "graph 0 is out of range"),
-        ("graph_labels", "1\nactive\n", 2, "'active' is not an integer"),
-        ("graph_labels", "\n", 1, "the file is empty"),
-        ("node_labels", "1\n2\n", 2, "ends with 2 rows, but the dataset has 7 nodes"),
-        ("node_labels", "1\n" * 8, 8, "ends with 8 rows, but the dataset has 7 nodes"),
-        ("node_attributes", "1,2\n" * 4 + "1,?\n", 5, r"'\?' is not a number"),
-        ("node_attributes", "1\n" * 6 + "nan\n", 7, "not finite"),
-        ("node_attributes", "1\n" * 6 + "1e99\n", 7, "not finite"),
-        ("edge_labels", "1\n" * 13, 13, "ends with 13 rows, but the dataset has 14 edges"),
+        ("A", "1, 2\n2, 1\n3, ", 3, "''"),
+        ("A", "1, 2\n2, 1\n3", 3, "1 .* 2"),
+        ("A", "1, 2\n\n2, x\n", 3, "'x'"),
+        ("A", "1, 2\n2, 1.5\n", 2, "'1.5'"),
+        ("A", "1, 2\n2, 99999999999999999999\n", 2, "'9+'"),
+        ("A", "1, 2\n\n2, 8\n", 3, "2, 8 .* 7 nodes"),
+        ("A", "1, 2\n0, 1\n", 2, "0, 1"),
+        ("A", "1, 2\n3, 4\n", 2, "3, 4"),
+        ("A", "1, 2, 3\n", 1, "2 .* 3"),
+        ("graph_indicator", "1\n1\n1\n2\n2\n2\n3\n", 7, "3 .* 2"),
+        ("graph_indicator", "1\n1\n1\n2\n2\n2\n0\n", 7, "0"),
+        ("graph_labels", "1\nactive\n", 2, "'active'"),
+        ("graph_labels", "\n", 1, "empty"),
+        ("graph_labels", "1\nnan\n", 2, "'nan'"),
+        ("node_labels", "1\n2\n", 2, "2 .* 7 nodes"),
+        ("node_labels", "1\n" * 8, 8, "8 .* 7 nodes"),
+        ("node_attributes", "1,2\n" * 4 + "1,?\n", 5, r"'\?'"),
+        ("node_attributes", "1\n" * 6 + "nan\n", 7, "finite"),
+        ("node_attributes", "1\n" * 6 + "1e99\n", 7, "finite"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_line(
+def test_errors_have_file_and_line(
     write_tu: WriteTu, kind: str, text: str, line: int, problem: str
 ):
     with pytest.raises(DatasetError, match=rf"TOY_{kind}\.txt, line {line}: .*{problem}"):
         read_tu(write_tu(**{kind: text}))
 
 
+@pytest.mark.parametrize("kind", ["edge_labels", "edge_attributes"])
+@pytest.mark.parametrize("text", ["1\n" * 13, "x\n" * 14, "1e999\n" * 14], ids=ascii)
+def test_unreadable_edge_labels_are_left_out_with_a_warning(
+    write_tu: WriteTu, kind: str, text: str
+):
+    folder = write_tu(**{kind: text})
+    for _ in range(2):
+        checks.warn_once.cache_clear()
+        with pytest.warns(DataWarning, match=rf"TOY_{kind}\.txt, line"):
+            graphs = load_dataset(folder)
+        assert graphs.edge_attr is None
+        assert graphs.edge_index.size(1) == 14
+
+
 @pytest.mark.parametrize("kind", ["A", "graph_indicator", "graph_labels"])
 def test_a_missing_file_is_named(write_tu: WriteTu, kind: str):
-    with pytest.raises(DatasetError, match=rf"TOY_{kind}\.txt: no such file"):
+    with pytest.raises(DatasetError, match=rf"TOY_{kind}\.txt"):
         read_tu(write_tu(**{kind: None}))
 
 
 def test_regression_is_not_supported(write_tu: WriteTu):
-    with pytest.raises(DatasetError, match="for regression"):
+    with pytest.raises(DatasetError, match="regression"):
         read_tu(write_tu(graph_labels=None, graph_attributes="0.5\n0.7\n"))
 
 
@@ -174,7 +183,7 @@ def test_labels_that_are_serial_numbers_are_refused(
     write_tu: WriteTu, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tu, "MAX_NUMBERS", 20)
-    with pytest.raises(DatasetError, match=r"labels have 3 values, too many .* of 7 rows"):
+    with pytest.raises(DatasetError, match=r"TOY_node_labels\.txt: .* 3 .* 7"):
         read_tu(write_tu(node_labels="0\n100000000\n5\n0\n0\n5\n0\n"))
 
 

@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from dataclasses import asdict
 
@@ -95,15 +96,15 @@ def test_an_architecture_survives_a_file():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"pool": "toppool"}, "unknown pooling 'toppool': did you mean topkpool"),
-        ({"conv": "gat"}, "unknown conv 'gat': choose one of gcn, graphconv"),
-        ({"backbone": "deep"}, "unknown backbone"),
-        ({"norm": "instance"}, "unknown norm"),
-        ({"poolings": 0}, "at least 1"),
-        ({"hops": 4}, "'hops' must be 1, 2 or 3, not 4"),
-        ({"hidden": 0}, "'hidden' must be at least 1, not 0."),
-        ({"hidden": "wide"}, "'hidden' must be a whole number, not 'wide'"),
-        ({"ratio": 1.5}, r"must lie in \(0, 1\]"),
+        ({"pool": "toppool"}, "toppool.* topkpool"),
+        ({"conv": "gat"}, "gat.* gcn, graphconv"),
+        ({"backbone": "deep"}, "deep"),
+        ({"norm": "instance"}, "instance"),
+        ({"poolings": 0}, "poolings"),
+        ({"hops": 4}, "hops"),
+        ({"hidden": 0}, "hidden"),
+        ({"hidden": "wide"}, "hidden.*wide"),
+        ({"ratio": 1.5}, "ratio"),
     ],
 )
 def test_unknown_names_are_refused_with_the_known_ones(options, words):
@@ -129,24 +130,23 @@ def test_poolings_of_the_users_own(own, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("own", ["no_such_module:Pool", "lcpool:NoSuchPool"])
 def test_a_path_that_does_not_import(own):
-    with pytest.raises(ValueError, match="cannot import"):
+    with pytest.raises(ValueError, match=own):
         network(pool=own)
 
 
 @pytest.mark.parametrize(
     ("file", "instead"),
     [
-        ("mypool.py:Keep", "write 'mypool:Keep'."),
-        ("./mypool.py:Keep", "write 'mypool:Keep'."),
-        ("sub/mypool.py:Keep", "write 'sub.mypool:Keep'."),
-        ("/a/mypool.py:Keep", "write 'mypool:Keep', with /a in PYTHONPATH."),
-        ("../mypool.py:Keep", "write 'mypool:Keep', with .. in PYTHONPATH."),
+        ("mypool.py:Keep", "'mypool:Keep'"),
+        ("./mypool.py:Keep", "'mypool:Keep'"),
+        ("sub/mypool.py:Keep", "'sub.mypool:Keep'"),
+        ("/a/mypool.py:Keep", "'mypool:Keep'.* /a "),
+        ("../mypool.py:Keep", r"'mypool:Keep'.* \.\. "),
     ],
 )
 def test_a_file_in_place_of_a_module_is_corrected(file, instead):
-    with pytest.raises(ValueError, match="names a file: ") as error:
+    with pytest.raises(ValueError, match=f"{re.escape(file)}.*{instead}"):
         network(pool=file)
-    assert str(error.value).endswith(instead)
 
 
 @pytest.mark.parametrize(
@@ -160,12 +160,12 @@ def test_a_file_in_place_of_a_module_is_corrected(file, instead):
 def test_a_module_that_breaks_names_its_line(source, words, tmp_path, monkeypatch):
     (tmp_path / "broken.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match=rf"cannot import 'broken:Own': .*{words}"):
+    with pytest.raises(ValueError, match=rf"broken:Own.*{words}"):
         network(pool="broken:Own")
 
 
 def test_a_class_that_makes_no_module():
-    with pytest.raises(TypeError, match="must be a class of torch"):
+    with pytest.raises(TypeError, match="fractions:Fraction"):
         network(pool="fractions:Fraction")
 
 

@@ -55,7 +55,7 @@ def test_an_exported_backbone_scores_other_graphs_as_before(pool, conv, strict):
             given = tensors(*index)
             assert torch.equal(program.module()(*given), model(*given))
         x, edge_index, batch = tensors(4, 5)
-        with pytest.raises(ValueError, match="'edge_index' spans"):
+        with pytest.raises(ValueError, match="'edge_index'"):
             program.module()(x, edge_index + 1, batch)
 
 
@@ -87,4 +87,5 @@ def test_a_program_runs_where_the_layers_are_imported(tmp_path):
     torch.export.save(torch.export.export(net, given, dynamic_shapes=shapes), program)
     torch.save(tensors(4, 5), file)
     subprocess.run([sys.executable, "-c", LOADED, program, file], check=True, timeout=300)
-    assert torch.equal(torch.load(file), net(*tensors(4, 5)))
+    # Traced, the scores are computed layer by layer, and sums have another order.
+    torch.testing.assert_close(torch.load(file), net(*tensors(4, 5)))

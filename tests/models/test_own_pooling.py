@@ -118,14 +118,14 @@ def test_a_selection_of_ones_own_is_not_taken_for_the_planned_one():
 
 
 def test_counts_that_are_not_kept_are_refused():
-    with pytest.raises(PoolingError, match=r"Boasting: 'pooled_counts' says \[13, "):
+    with pytest.raises(PoolingError, match=r"Boasting: 'pooled_counts' .*\[13, "):
         network(Boasting(8))(BATCH)
 
 
 def test_sizes_that_do_not_fit_never_reach_a_kernel():
     x, edges = torch.zeros(3, 2), Edges(torch.zeros(2, 0, dtype=torch.long), 3)
     sizes = Sizes.of(torch.tensor([2, 2]), x.device)
-    with pytest.raises(ValueError, match=r"3 rows of features cannot have .* parts of 4"):
+    with pytest.raises(ValueError, match=r"3 .*4"):
         Graph(x, edges, None, sizes.batch, 2, sizes)
 
 
@@ -149,13 +149,13 @@ def test_what_cannot_be_used_is_refused_with_the_class(out):
 
 
 def test_edges_to_nodes_that_are_not_there_are_named():
-    with pytest.raises(PoolingError, match=r"Astray: .*'edge_index' spans"):
+    with pytest.raises(PoolingError, match=r"Astray: .*'edge_index'"):
         network(Astray(8))(BATCH)
 
 
 def test_a_graph_that_is_emptied_is_said_once_and_trains():
     model = network(Emptying())
-    with pytest.warns(UserWarning, match="Emptying leaves graphs without a node .1 of 8"):
+    with pytest.warns(UserWarning, match="Emptying .*1 of 8"):
         assert model(BATCH).logits.shape == (8, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -198,7 +198,7 @@ def test_a_loss_of_the_wrong_shape_is_refused():
         def losses(self, graph, S):
             return {"one": graph.x.sum()}
 
-    with pytest.raises(PoolingError, match="Wrong: the loss 'one' must have one value per graph"):
+    with pytest.raises(PoolingError, match=r"Wrong: .*'one'"):
         Wrong(6)(BATCH.graph)
 
 
@@ -220,9 +220,9 @@ def test_an_assignment_is_all_a_pooling_needs():
 @pytest.mark.parametrize(
     ("labels", "match"),
     [
-        ([0, 0, 1, 1], "S has 4 rows .labels. for"),
-        ([0] * 6, "must be of one graph"),
-        ([0, 0, 0, 2, 2, 2], "must have nodes"),
+        ([0, 0, 1, 1], "4 rows"),
+        ([0] * 6, "several graphs"),
+        ([0, 0, 0, 2, 2, 2], "no node"),
     ],
 )
 def test_an_assignment_that_cannot_be_used_is_refused(labels, match):
@@ -282,14 +282,14 @@ class OfLabels(Pooling):
 @pytest.mark.parametrize(
     ("labels", "match"),
     [
-        (lambda graph: torch.arange(graph.num_nodes) // 7, "must be of one graph"),
-        (lambda graph: 2 * torch.arange(graph.num_nodes), "some have none"),
-        (lambda graph: torch.arange(graph.num_nodes - 1), "rows .labels. for"),
-        (lambda graph: torch.arange(graph.num_nodes).float(), "must hold int64"),
-        (lambda graph: torch.full((graph.num_nodes,), -1), "kept no node"),
+        (lambda graph: torch.arange(graph.num_nodes) // 7, "several graphs"),
+        (lambda graph: 2 * torch.arange(graph.num_nodes), "no node"),
+        (lambda graph: torch.arange(graph.num_nodes - 1), "rows"),
+        (lambda graph: torch.arange(graph.num_nodes).float(), "labels"),
+        (lambda graph: torch.full((graph.num_nodes,), -1), "OfLabels"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.* leaves graphs without a node")
+@pytest.mark.filterwarnings("ignore:.* without a node")
 def test_labels_that_cannot_be_used_are_refused_in_training_too(labels, match):
     """Where data are trusted, as in training, a pooling is not."""
     with pytest.raises((PoolingError, TypeError), match=match):
@@ -303,18 +303,21 @@ def own_graph(graph):
 @pytest.mark.parametrize(
     ("steps", "match"),
     [
-        ({"connect": lambda graph, S: (torch.full((2, 3), 10**6), None)}, "'edge_index' spans"),
-        ({"connect": lambda graph, S: torch.zeros(3, 2).long()}, "'connect' must return|shape"),
-        ({"connect": lambda graph, S: None}, "'connect' must return edge_index, edge_attr"),
-        ({"reduce": lambda graph, S: None}, "'reduce' must give a row"),
-        ({"reduce": lambda graph, S: graph.x}, "'reduce' must give a row"),
+        ({"connect": lambda graph, S: (torch.full((2, 3), 10**6), None)}, "'edge_index'"),
+        ({"connect": lambda graph, S: torch.zeros(3, 2).long()}, "'connect'"),
+        ({"connect": lambda graph, S: None}, "'connect'"),
+        ({"reduce": lambda graph, S: None}, "'reduce'"),
+        ({"reduce": lambda graph, S: graph.x}, "'reduce'"),
         ({"reduce": lambda graph, S: graph.x[:8, :3]}, "width 3"),
         ({"reduce": lambda graph, S: graph.x[:8].double()}, "float64"),
-        ({"losses": lambda graph, S: graph.x.sum()}, "'losses' must return a dict"),
-        ({"losses": lambda graph, S: {"a": 3.0}}, "the loss 'a' must have one value per graph"),
-        ({"pooled_counts": lambda counts: counts}, "'pooled_counts' says"),
-        ({"pooled_counts": lambda counts: torch.tensor([2, 0, 1, 1, 1, 1, 1, 1])}, "says"),
-        ({"forward": lambda x, graph: (x, graph)}, "must return a Pooled, not tuple"),
+        ({"losses": lambda graph, S: graph.x.sum()}, "'losses'"),
+        ({"losses": lambda graph, S: {"a": 3.0}}, "'a'"),
+        ({"pooled_counts": lambda counts: counts}, "'pooled_counts'"),
+        (
+            {"pooled_counts": lambda counts: torch.tensor([2, 0, 1, 1, 1, 1, 1, 1])},
+            "'pooled_counts'",
+        ),
+        ({"forward": lambda x, graph: (x, graph)}, "Pooled"),
     ],
 )
 def test_steps_of_ones_own_that_cannot_be_used_are_refused(steps, match):
@@ -349,5 +352,5 @@ def test_a_loss_that_is_set_on_an_output_counts(value):
 def test_a_foreign_output_says_that_it_has_no_assignment():
     out = as_pooling(TopKPooling(8))(torch.randn(4, 8), torch.tensor([[0], [1]]))
     for ask in (out.lift, out.labels, lambda: out.assignment):
-        with pytest.raises(ValueError, match="tells no assignment"):
+        with pytest.raises(ValueError, match="assignment"):
             ask()

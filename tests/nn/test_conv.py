@@ -34,7 +34,7 @@ def test_weights_of_one_column_and_of_another_type(ours, theirs):
 @pytest.mark.parametrize("weights", [1, 3, 5])
 def test_weights_that_are_not_one_an_edge(ours, theirs, weights):
     """A kernel would read what lies behind them."""
-    with pytest.raises(ValueError, match="a row for each of the 4 edges"):
+    with pytest.raises(ValueError, match="4 edges"):
         ours(4, 3)(torch.randn(3, 4), EDGES, torch.rand(weights))
 
 
@@ -68,7 +68,7 @@ def test_unusual_options_are_pygs(ours, theirs, options):
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
 def test_a_node_that_is_not_there_is_named(ours, theirs):
-    with pytest.raises(ValueError, match=r"'edge_index' spans \[0, 9\]"):
+    with pytest.raises(ValueError, match="'edge_index'"):
         ours(4, 3)(torch.randn(3, 4), torch.tensor([[0], [9]]))
 
 

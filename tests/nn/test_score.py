@@ -32,7 +32,7 @@ def test_a_plain_callable_scores():
 
 def test_one_score_a_node_is_required():
     pool = LocalAssignmentPooling(None, lambda x, edge_index: x, ratio=1)
-    with pytest.raises(ValueError, match=r"expected shape \[3\] or \[3, 1\], got \[3, 2\]"):
+    with pytest.raises(ValueError, match=r"\[3, 2\]"):
         pool(torch.randn(3, 2), EDGES)
 
 

@@ -103,7 +103,7 @@ def test_threads_do_not_change_the_result(sizes, path, monkeypatch):
     alone = torch.as_tensor(path(*case))
     monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
     monkeypatch.setattr(rows, "EDGES_PER_THREAD", 1)
-    monkeypatch.setattr(bitsets, "LEAST", 1)
+    monkeypatch.setattr(bitsets, "WORDS_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     assert torch.equal(torch.as_tensor(path(*case)), alone)
 

@@ -166,7 +166,7 @@ def test_threads_do_not_change_a_bit(name, backend, monkeypatch):
         return out, *torch.autograd.grad(out.square().sum(), inputs)
 
     alone = results()
-    monkeypatch.setattr(message, "LEAST", 1)
-    monkeypatch.setattr(maximum, "LEAST", 1)
+    monkeypatch.setattr(message, "SUMS_PER_THREAD", 1)
+    monkeypatch.setattr(maximum, "SUMS_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     assert all(torch.equal(a, b) for a, b in zip(results(), alone, strict=True))

@@ -10,7 +10,6 @@ from lcpool.ops import (  # noqa: F401 - they define operators
     connect,
     fused_lcpool,
     gate,
-    lcsmp,
     message,
     neighbour_max,
     readout,
@@ -20,7 +19,7 @@ from lcpool.ops import (  # noqa: F401 - they define operators
 from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
 
 EDGES = Edges(torch.tensor([[0, 1, 1, 2, 2, 3, 3], [1, 0, 2, 1, 3, 2, 3]]), 4)
-ROWS = (EDGES.into.ptr, EDGES.into.node, EDGES.out.ptr, EDGES.out.node)
+ROWS = EDGES.rows()
 PTR = torch.tensor([0, 3, 3, 4])
 COUNTS, KEPT = torch.tensor([3, 1]), torch.tensor([2, 1])
 
@@ -41,10 +40,10 @@ def samples():
     yield "gcn_roots", ROWS[:2]
     yield "difference_sum", (z, x, *ROWS)
     yield "difference_sum_backward", (plain, z.detach(), plain, *ROWS)
-    into, back = (weighted_sum.parts(way) for way in (EDGES.entries.into, EDGES.entries.out))
-    yield "weighted_sum", (x, features(7), *into, *back)
-    yield "weighted_sum", (x, features(7), *into[:2], None, *back)
-    yield "entry_dot", (z, x, *into, *back)
+    rows = EDGES.entries.both_ways(x)
+    yield "weighted_sum", (x, features(7), *rows)
+    yield "weighted_sum", (x, features(7), *rows._replace(entry=None))
+    yield "entry_dot", (z, x, *rows)
     yield "neighbour_max", (x, *ROWS)
     yield "neighbour_max_backward", (plain, plain, plain, *ROWS[2:])
     yield "softmax", (features(4), PTR)
@@ -63,18 +62,18 @@ def samples():
     parameters = [
         features(*shape) for shape in ((2, 3), (2,), (2, 2), (2,), (2, 3), (2,), (1, 2), (1,))
     ]
-    yield "lcsmp", (x, *parameters, *ROWS)
-    _, b_d, W_fd, b_fd, _, b_x, w_s, _ = (parameter.detach() for parameter in parameters)
-    kept = [torch.rand(*shape, dtype=torch.float64) for shape in ((4, 3), (4, 4), (4, 2), (4, 2))]
-    yield "lcsmp_backward", (h, *kept, plain, b_d, W_fd, b_fd, b_x, w_s, *ROWS)
     graphs = (COUNTS, torch.tensor([0, 3, 4]), torch.tensor([0, 2, 3]))
     yield "lcpool", (x, *parameters, *ROWS, *graphs, 3)
-    chosen = [perm, torch.tensor([1, -1, 0, 2]), h]
-    inputs = [plain, b_d, W_fd, b_fd, b_x, w_s]
-    yield "lcpool_backward", (plain[:3], None, chosen, kept, inputs, list(ROWS), *graphs)
-    yield "lcpool_backward", (plain[:3], h[:3], chosen, kept, inputs, list(ROWS), *graphs)
+    values = [torch.rand(*shape, dtype=torch.float64) for shape in ((4, 3), (4, 4), (4, 2), (4, 2))]
+    saved = [perm, batch[perm], torch.tensor([1, -1, 0, 2]), torch.tensor(1), h, *values]
+    saved += [plain, *(parameter.detach() for parameter in parameters), *ROWS, *graphs]
+    yield "lcpool_backward", (plain[:3], None, saved)
+    yield "lcpool_backward", (plain[:3], h[:3], saved)
     yield "connect_clusters", (EDGES.index, [], 4, perm, batch, COUNTS, KEPT, True, 100, 3)
-    yield "connect_clusters", (EDGES.index, EDGES.rows(), 4, perm, batch, COUNTS, KEPT, False, 9, 2)
+    yield (
+        "connect_clusters",
+        (EDGES.index, list(EDGES.rows()), 4, perm, batch, COUNTS, KEPT, False, 9, 2),
+    )
     entries = (EDGES.index, torch.tensor([0, 1, 2, 3]), torch.tensor([0, 0, 1, 1]))
     sizes = ([], 4, 2)
     yield "connect_assignment", (*entries, features(7), features(4), *sizes, True, 100)

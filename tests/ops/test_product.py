@@ -24,7 +24,7 @@ def gpu_fits(*sizes):
 def _narrow(monkeypatch):
     """Blocks of columns that small graphs do not fit into: Triton's interpreter is slow."""
     if importlib.util.find_spec("triton") is not None:
-        monkeypatch.setattr("lcpool.ops.product.gpu.COLUMNS", 16)
+        monkeypatch.setattr("lcpool.ops.product.gpu.TILE_COLUMNS", 16)
 
 
 @pytest.mark.usefixtures("backend")

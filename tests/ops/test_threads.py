@@ -23,7 +23,7 @@ def four_threads(request, monkeypatch):
 @pytest.mark.parametrize("share", [1, 3])
 @pytest.mark.parametrize("size", [0, 3, 100])
 def test_parts_come_in_order_and_leave_nothing_out(size, share):
-    parts = threads.in_parts(lambda start, stop: range(start, stop), size, 8, 2, share)
+    parts = threads.in_parts(lambda start, stop: range(start, stop), size, 8, 2, share=share)
     assert len(parts) == 4 * share
     assert [i for part in parts for i in part] == list(range(size))
 

@@ -214,7 +214,7 @@ def test_lift_takes_one_value_a_node_and_refuses_what_does_not_fit(name):
     column = out.lift(out.x[:, :1])
     torch.testing.assert_close(out.lift(out.x[:, 0]), column.view(-1))
     for wrong in (out.x[:-1], out.x.long(), out.x[0, 0]):
-        with pytest.raises(ValueError, match="expected floating-point features of"):
+        with pytest.raises(ValueError, match="features"):
             out.lift(wrong)
 
 
@@ -281,22 +281,22 @@ def test_losses_do_not_depend_on_the_batch_or_on_precision(name):
 
 def bad_calls():
     x = torch.randn(4, 8, dtype=torch.float64)
-    yield "width", ValueError, "takes features of width 8, but got 3", (x[:, :3], PATH)
-    yield "sparse features", TypeError, "dense tensor", (x.to_sparse(), PATH)
-    yield "range", ValueError, "'edge_index' spans", (x, PATH + 1)
-    yield "negative", ValueError, "'edge_index' spans", (x, PATH - 1)
-    yield "float edges", TypeError, "int64 indices", (x, PATH.double())
-    yield "shape", ValueError, r"shape \[2, num_edges\]", (x, PATH.t())
+    yield "width", ValueError, "width 8", (x[:, :3], PATH)
+    yield "sparse features", TypeError, "'x'", (x.to_sparse(), PATH)
+    yield "range", ValueError, "'edge_index'", (x, PATH + 1)
+    yield "negative", ValueError, "'edge_index'", (x, PATH - 1)
+    yield "float edges", TypeError, "'edge_index'", (x, PATH.double())
+    yield "shape", ValueError, "'edge_index'", (x, PATH.t())
     yield "sparse", TypeError, "to_edge_index", (x, torch.eye(4).to_sparse())
-    yield "list", TypeError, "not list", (x, PATH.tolist())
-    yield "int features", TypeError, r"not torch.int64\. Pass x.float\(\)", (x.long(), PATH)
-    yield "3-d features", ValueError, r"'x' must have shape", (x.view(4, 2, 4), PATH)
-    yield "batch length", ValueError, r"'batch' must have shape \[4\]", (
+    yield "list", TypeError, "list", (x, PATH.tolist())
+    yield "int features", TypeError, r"x\.float\(\)", (x.long(), PATH)
+    yield "3-d features", ValueError, "'x'", (x.view(4, 2, 4), PATH)
+    yield "batch length", ValueError, "'batch'", (
         x, PATH, None, torch.zeros(3, dtype=torch.long))  # fmt: skip
-    yield "batch values", ValueError, "'batch' spans", (x, PATH, None, torch.tensor([0, 0, -1, 0]))
-    yield "float batch", TypeError, "'batch' must hold int64", (x, PATH, None, torch.zeros(4))
-    yield "attributes", ValueError, "for each of the 6 edges", (x, PATH, torch.ones(5))
-    yield "devices", ValueError, "move them to one device", (x, PATH.to("meta"))
+    yield "batch values", ValueError, "'batch'", (x, PATH, None, torch.tensor([0, 0, -1, 0]))
+    yield "float batch", TypeError, "'batch'", (x, PATH, None, torch.zeros(4))
+    yield "attributes", ValueError, "'edge_attr'", (x, PATH, torch.ones(5))
+    yield "devices", ValueError, "meta", (x, PATH.to("meta"))
 
 
 @every
@@ -311,25 +311,25 @@ def test_bad_input_is_named(name, case):
 def test_nan_scores_are_refused(name):
     """Dense assignment ranks nothing: there NaN features stay visible in the output."""
     x = torch.full((4, 8), torch.nan, dtype=torch.float64)
-    with pytest.raises(ValueError, match="the scores contain NaN"):
+    with pytest.raises(ValueError, match="NaN"):
         make(name)(x, PATH)
 
 
 def test_scores_without_bound_are_refused():
     """A softmax of infinity is NaN, although the ranks are not."""
     pool = LocalClusterPooling(ConvScore(lambda x, _: x[:, 0], "softmax"))
-    with pytest.raises(ValueError, match="the scores contain NaN"):
+    with pytest.raises(ValueError, match="NaN"):
         pool(torch.tensor([[torch.inf], [1.0], [2.0], [3.0]]), PATH)
 
 
 @every
 def test_batch_size_is_checked(name):
     x, batch = torch.randn(4, 8, dtype=torch.float64), torch.tensor([0, 0, 1, 1])
-    with pytest.raises(ValueError, match="but 1 graphs have indices 0 to 0"):
+    with pytest.raises(ValueError, match="'batch'"):
         make(name)(x, PATH[:, :2], batch=batch, batch_size=1)
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="'batch_size'"):
         make(name)(x, PATH, batch=batch, batch_size=0)
-    with pytest.raises(ValueError, match="no 'batch'"):
+    with pytest.raises(ValueError, match="'batch_size'"):
         make(name)(x, PATH, batch_size=2)
 
 
@@ -339,9 +339,9 @@ def test_scores_by_other_features(name):
     attn = torch.randn(4, 8, dtype=torch.float64)
     out = pool(x, PATH, attn=attn)
     torch.testing.assert_close(out.score, pool.score(attn, scored_edges(name))[out.perm])
-    with pytest.raises(ValueError, match=r"'attn' must have shape \[4, channels\]"):
+    with pytest.raises(ValueError, match="'attn'"):
         pool(x, PATH, attn=attn[:2])
-    with pytest.raises(ValueError, match="'attn' is on meta"):
+    with pytest.raises(ValueError, match="'attn'"):
         pool(x, PATH, attn=attn.to("meta"))
 
 

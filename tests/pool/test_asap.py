@@ -115,7 +115,7 @@ def test_edge_weights_by_keyword_and_as_a_column():
     weight = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     a, b = ours(x, edges, edge_weight=weight), ours(x, edges, weight.view(-1, 1))
     assert torch.equal(a.edge_attr, b.edge_attr)
-    with pytest.raises(ValueError, match=r"one weight an edge.*\[3\], not \[3, 2\]"):
+    with pytest.raises(ValueError, match="'edge_attr'"):
         ours(x, edges, torch.ones(3, 2, dtype=torch.float64))
 
 

@@ -103,19 +103,19 @@ def test_bad_input_raises_when_compiled_too():
     (x, edges), options = graphs(0, (7, 5, 9), "batch")
     x, batch = x.detach(), options["batch"]
     assert pool(x, edges, batch=batch).x.isfinite().all()
-    with pytest.raises(ValueError, match=r"'edge_index' spans \[1, 21\], but 21 nodes"):
+    with pytest.raises(ValueError, match="'edge_index'"):
         pool(x, edges + 1, batch=batch)
-    with pytest.raises(ValueError, match="graphs count from 0"):
+    with pytest.raises(ValueError, match="'batch'"):
         pool(x, edges, batch=batch - 1)
-    with pytest.raises(ValueError, match="the scores contain NaN"):
+    with pytest.raises(ValueError, match="NaN"):
         pool(x * torch.nan, edges, batch=batch)
     complete = torch.cartesian_prod(torch.arange(21), torch.arange(21)).t().contiguous()
-    with pytest.raises(ValueError, match="121 edges, more than max_edges=99"):
+    with pytest.raises(ValueError, match=r"121 .*max_edges=99"):
         pool(x, complete, batch=batch * 0)
     assert pool(x, edges, batch=batch).x.isfinite().all()
 
 
-@pytest.mark.filterwarnings("ignore:LCPooling connects unweighted graphs")
+@pytest.mark.filterwarnings("ignore:LCPooling")
 def test_compiles_where_it_would_warn():
     pool = make("lcpool").float()
     (x, edges), options = graphs(0, (7, 5, 9), "batch")

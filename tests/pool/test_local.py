@@ -82,11 +82,11 @@ def test_an_assignment_of_another_shape_is_refused():
     def half(x, edge_index, edge_weight):
         return Assignment(torch.tensor([0]), 3, torch.tensor([0]), 2)
 
-    with pytest.raises(TypeError, match="3 nodes to as many clusters"):
+    with pytest.raises(TypeError, match="3 nodes"):
         LocalAssignmentPooling(half, GraphConv(2, 1))(torch.randn(3, 2), torch.tensor([[0], [1]]))
-    with pytest.raises(ValueError, match="a node and a cluster for each entry"):
+    with pytest.raises(ValueError, match="assignment"):
         Assignment(torch.tensor([0]), 3, torch.tensor([0, 1]), 3)
-    with pytest.raises(ValueError, match="as many weights"):
+    with pytest.raises(ValueError, match="weights"):
         Assignment(torch.tensor([0]), 3, torch.tensor([0]), 3, torch.ones(2))
 
 
@@ -113,18 +113,18 @@ def test_pooled_is_exported():
 @pytest.mark.parametrize("part", ["score", "cluster"])
 def test_a_class_in_place_of_a_layer_is_named(part):
     parts = {"score": LCSMP(4), part: GCNConv}
-    with pytest.raises(TypeError, match=rf"'{part}' must be a layer, GCNConv\(…\)"):
+    with pytest.raises(TypeError, match=rf"'{part}' .*GCNConv"):
         LocalClusterPooling(**parts)
 
 
 def test_what_is_no_layer_is_named():
-    with pytest.raises(TypeError, match="'cluster' must be a layer or a function, not True"):
+    with pytest.raises(TypeError, match=r"'cluster' .*True"):
         LCPooling(8, cluster=True)
 
 
 def test_a_type_that_does_not_fit_is_named():
     x, edges = torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]])
-    with pytest.raises(TypeError, match=r"parameters of torch.float32, but 'x' is torch.float64"):
+    with pytest.raises(TypeError, match=r"'x' is torch.float64"):
         LCPooling(4)(x.double(), edges)
     with torch.autocast("cpu", torch.bfloat16):
         assert LCPooling(4)(x.bfloat16(), edges).x.isfinite().all()

@@ -49,7 +49,7 @@ def test_a_sign_that_cannot_be_absorbed_is_refused():
     theirs = pyg.SAGPooling(8, GNN=pyg.SAGEConv, project=True)
     torch.nn.init.constant_(theirs.select.weight, -1.0)
     ours = SAGPooling(8, GNN=pyg.SAGEConv, project=True)
-    with pytest.raises(ValueError, match="scores by -1, and SAGEConv has no parameters"):
+    with pytest.raises(ValueError, match=r"-1.*SAGEConv"):
         ours.load_state_dict(theirs.state_dict())
 
 

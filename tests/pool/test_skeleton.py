@@ -41,9 +41,9 @@ def test_a_checked_graph_is_taken_in_place_of_x_or_of_the_edges(name):
     pool, graph = make(name), Graph.of(X, PATH)
     assert same(pool(graph), pool(X, PATH))
     assert same(pool(2 * X, graph), pool(2 * X, PATH))
-    with pytest.raises(TypeError, match="a Graph has its"):
+    with pytest.raises(TypeError, match="batch"):
         pool(graph, batch=torch.zeros(4, dtype=torch.long))
-    with pytest.raises(TypeError, match="'edge_index' is missing"):
+    with pytest.raises(TypeError, match="'edge_index'"):
         pool(X)
 
 
@@ -133,20 +133,20 @@ def test_lift_of_ones_own_is_what_an_output_does():
 @pytest.mark.parametrize(
     ("make_wrong", "error", "match"),
     [
-        (lambda: DiffPooling(64, 0.5), TypeError, "'num_clusters' must be an int, not float"),
-        (lambda: MinCutPooling(64, 0), ValueError, "'num_clusters' must be at least 1, not 0"),
-        (lambda: DiffPooling(0, 4), ValueError, "'in_channels' must be at least 1, not 0"),
-        (lambda: LCPooling(-1), ValueError, "'in_channels' must be at least 1, not -1"),
-        (lambda: LCPooling(0.5), TypeError, "'in_channels' must be an int, not float"),
-        (lambda: LCPooling(8, hidden_channels=0), ValueError, "'hidden_channels' must be"),
-        (lambda: TopKPooling(True), TypeError, "'in_channels' must be an int, not bool"),
-        (lambda: SAGPooling(0), ValueError, "'in_channels' must be at least 1"),
-        (lambda: ASAPooling(-3), ValueError, "'in_channels' must be at least 1"),
-        (lambda: LCSMP(-1), ValueError, "'in_channels' must be at least 1"),
-        (lambda: MinCutPooling(8, 4, temp=0), ValueError, "'temp' must be finite and more than 0"),
-        (lambda: LCPooling(8, min_score="a"), TypeError, "'min_score' must be a number, not str"),
-        (lambda: TopKPooling(8, multiplier="a"), TypeError, "'multiplier' must be a number"),
-        (lambda: LCPooling(8, ratio=None), TypeError, "'ratio' must be"),
+        (lambda: DiffPooling(64, 0.5), TypeError, "'num_clusters'"),
+        (lambda: MinCutPooling(64, 0), ValueError, "'num_clusters'"),
+        (lambda: DiffPooling(0, 4), ValueError, "'in_channels'"),
+        (lambda: LCPooling(-1), ValueError, "'in_channels' .*-1"),
+        (lambda: LCPooling(0.5), TypeError, "'in_channels'"),
+        (lambda: LCPooling(8, hidden_channels=0), ValueError, "'hidden_channels'"),
+        (lambda: TopKPooling(True), TypeError, "'in_channels'"),
+        (lambda: SAGPooling(0), ValueError, "'in_channels'"),
+        (lambda: ASAPooling(-3), ValueError, "'in_channels'"),
+        (lambda: LCSMP(-1), ValueError, "'in_channels'"),
+        (lambda: MinCutPooling(8, 4, temp=0), ValueError, "'temp'"),
+        (lambda: LCPooling(8, min_score="a"), TypeError, "'min_score'"),
+        (lambda: TopKPooling(8, multiplier="a"), TypeError, "'multiplier'"),
+        (lambda: LCPooling(8, ratio=None), TypeError, "'ratio'"),
         (lambda: LCPooling(8, ratio=float("nan")), ValueError, "'ratio'"),
     ],
 )
@@ -156,14 +156,14 @@ def test_constructors_refuse_what_they_cannot_use(make_wrong, error, match):
 
 
 def test_a_pooling_that_cannot_select_says_so():
-    with pytest.raises(NotImplementedError, match="Pooling must say which nodes become one"):
+    with pytest.raises(NotImplementedError, match=r"Pooling .*'select'"):
         Pooling()(X, PATH)
 
     class Wrong(Pooling):
         def select(self, graph):
             return torch.arange(4)
 
-    with pytest.raises(PoolingError, match="Wrong: 'select' must return an Assignment, not Tensor"):
+    with pytest.raises(PoolingError, match="Wrong: 'select'"):
         Wrong()(X, PATH)
 
 
@@ -188,15 +188,15 @@ def test_attn_may_have_another_width_than_x(cls):
     alone = pool(attn, PATH)
     assert torch.equal(out.perm, alone.perm)
     torch.testing.assert_close(out.score, alone.score)
-    with pytest.raises(ValueError, match="takes features of width 3, but got 8"):
+    with pytest.raises(ValueError, match="width 3"):
         pool(attn, PATH, attn=X)
-    with pytest.raises(ValueError, match="takes features of width 3, but got 8"):
+    with pytest.raises(ValueError, match="width 3"):
         pool(X, PATH)
 
 
 def test_parts_that_read_x_need_its_width_beside_attn():
     pool = LCPooling(8, cluster=GCNConv(8, 8)).double()
-    with pytest.raises(ValueError, match="takes features of width 8, but got 3"):
+    with pytest.raises(ValueError, match="width 8"):
         pool(X[:, :3], PATH, attn=X)
 
 
@@ -217,7 +217,7 @@ def test_verify_compiles_and_raises():
     pool.assign.shift = 1
     torch._dynamo.reset()
     for call in (pool, fast):
-        with pytest.raises(ValueError, match="prerequisite 1 does not hold"):
+        with pytest.raises(ValueError, match="prerequisite 1"):
             call(X, path)
     torch._dynamo.reset()
 

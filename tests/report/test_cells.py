@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 from runs import make_results
 
-from lcpool.data.table import paper_datasets
 from lcpool.models import POOLINGS, Architecture
 from lcpool.report import Report
 from lcpool.report.cells import Reference, agreement, choose, gather, select
-from lcpool.report.findings import findings, provenance
+from lcpool.report.findings import provenance
 from lcpool.sweep.results import Failure, Results
 from lcpool.train import Protocol
 
@@ -26,12 +25,11 @@ def both(*results: Results) -> Results:
     return Results(pd.concat([r.runs for r in results], ignore_index=True))
 
 
-def test_the_order_of_the_tables_whatever_order_runs_came_in():
-    results = make_results(datasets=("MINE", *reversed(list(paper_datasets()))), runs=2)
-    shuffled = Results(results.runs.sample(frac=1, random_state=0))
-    runs = select(shuffled)
-    assert list(runs["dataset"].unique()) == [*paper_datasets(), "MINE"]
-    assert list(runs["pool"].unique()) == list(POOLINGS)
+def test_datasets_stay_in_their_order_and_poolings_have_ours():
+    results = make_results(datasets=("B", "A"), pools=("mine:Pool", *reversed(POOLINGS)), runs=2)
+    runs = select(results)
+    assert list(runs["dataset"].unique()) == ["B", "A"]
+    assert list(runs["pool"].unique()) == [*POOLINGS, "mine:Pool"]
     assert list(runs["run"][:2]) == [0, 1]
 
 
@@ -95,16 +93,16 @@ def test_a_seed_is_no_setting():
 
 def test_what_is_refused():
     results = make_results(datasets=("DD",))
-    with pytest.raises(ValueError, match="unknown rule 'luck'"):
+    with pytest.raises(ValueError, match="luck"):
         select(results, "luck")
-    with pytest.raises(ValueError, match=r"no runs with split 'shared', only 'fresh'"):
+    with pytest.raises(ValueError, match=r"'shared'.*'fresh'"):
         select(results, split="shared")
-    with pytest.raises(ValueError, match="there are no runs"):
+    with pytest.raises(ValueError, match="no runs"):
         select(Results(results.runs[:0]))
-    with pytest.raises(ValueError, match="run 0 of DD hierarchical gcn nopool is there more"):
+    with pytest.raises(ValueError, match="run 0 of DD hierarchical gcn nopool"):
         select(both(results, results))
     results.runs.loc[0, "config"] = "{}"
-    with pytest.raises(ValueError, match="not the settings of a run as JSON"):
+    with pytest.raises(ValueError, match="settings"):
         select(results)
 
 
@@ -159,18 +157,12 @@ def test_a_report_of_some_is_the_report_of_runs_that_are_no_more():
     "pools", ["a,c", "a, c", ["a", "c"], ["a,c"], ("c", "a"), ["a,", "c", "a"]]
 )
 def test_lists_of_names(pools):
-    assert names(choose(make_results(**MINE), pools=pools).results, "pool") == ["a", "c"]
+    assert names(choose(make_results(**MINE), pools=pools)[0], "pool") == ["a", "c"]
 
 
 def test_without_names_everything_is_there():
     results = make_results(**MINE)
     assert choose(results) == (results, {})
-
-
-def test_names_in_any_case():
-    results = make_results(datasets=("NCI1", "nci1", "DD"), pools=("lcpool",))
-    assert names(choose(results, datasets="dd", pools="LCPool").results, "dataset") == ["DD"]
-    assert names(choose(results, datasets="nci1").results, "dataset") == ["nci1"]
 
 
 def test_a_pooling_with_all_of_its_settings_or_with_one():
@@ -179,7 +171,7 @@ def test_a_pooling_with_all_of_its_settings_or_with_one():
     results = joined(make_results(**MINE), *others)
 
     def ratios(pools) -> list[float]:
-        runs = choose(results, pools=pools).results.runs
+        runs = choose(results, pools=pools)[0].runs
         assert set(runs["pool"]) <= {"lcpool", "a"}
         return sorted({json.loads(c)["ratio"] for c in runs["config"]})
 
@@ -187,23 +179,23 @@ def test_a_pooling_with_all_of_its_settings_or_with_one():
     shown = list(dict.fromkeys(Report.of(results).cells["pool"]))[:3]
     assert shown[1].count(",") == 1  # A name with a comma is one name.
     assert ratios(shown[1]) == [0.25]
-    assert ratios(f"a,{shown[1]}") == [0.25, 0.5]
-    assert ratios([f"{shown[2]},{shown[1]}"]) == [0.25, 0.75]
+    assert ratios(["a", shown[1]]) == [0.25, 0.5]
+    assert ratios([shown[2], shown[1]]) == [0.25, 0.75]
     results = joined(*others)  # Where the default was not trained, its name is free.
     assert ratios("lcpool") == [0.25, 0.75]
 
 
 def test_a_name_with_commas_is_not_taken_apart():
     results = make_results(datasets=("A,B", "A", "B"), pools=("a",))
-    assert names(choose(results, datasets="A,B").results, "dataset") == ["A,B"]
-    assert names(choose(results, datasets=["B", "A"]).results, "dataset") == ["A", "B"]
+    assert names(choose(results, datasets="A,B")[0], "dataset") == ["A,B"]
+    assert names(choose(results, datasets=["B", "A"])[0], "dataset") == ["A", "B"]
 
 
 @pytest.mark.parametrize(
     ("wanted", "named"),
     [
         ({"pools": "lcpol"}, ["lcpol", "lcpool"]),
-        ({"pools": "a,LCPOOOL"}, ["LCPOOOL", "lcpool"]),
+        ({"pools": "a,lcpoool"}, ["lcpoool", "lcpool"]),
         ({"datasets": ["X"]}, ["X"]),
     ],
 )
@@ -235,7 +227,7 @@ def test_failures_of_what_is_not_chosen_are_left_out():
         Failure((dataset, "plain", "gcn", pool), "fresh", "MemoryError", config)
         for dataset, pool in (("A", "a"), ("A", "b"), ("B", "a"))
     )
-    some = choose(Results(results.runs, results.curves, failures), "a,c", "A").results
+    some = choose(Results(results.runs, results.curves, failures), "a,c", "A")[0]
     assert [failure.names for failure in some.failures] == [("A", "plain", "gcn", "a")]
 
 
@@ -245,19 +237,3 @@ def test_the_report_says_what_was_chosen():
     report = Report.of(results, pools="c,a")
     assert report.chosen == {"pools": ("a", "c")}
     assert {"a", "c"} <= set(provenance(report)["chosen"].replace(",", "").split())
-
-
-def test_what_is_left_out_is_ranked_with_the_choice_that_the_report_names():
-    results = make_results(**MINE)
-    gone = results.runs[["dataset", "conv", "pool"]].eq(["B", "gcn", "c"]).all(axis=1)
-    begun = (results.runs["dataset"] == "C") & results.runs["pool"].isin(["b", "c"])
-    partial = Results(results.runs[~gone & ~begun].reset_index(drop=True))
-    report = Report.of(partial)
-    assert len(report.ranked.left_out) == 2
-    for part in report.ranked.left_out:
-        if part.kind == "pool":
-            assert part.name in Report.of(partial, datasets=part.compare).ranked.pools
-        else:
-            assert part.name in Report.of(partial, pools=part.compare).ranked.datasets
-    assert not any("Not ranked" in text for text in
-                   findings(Report.of(partial, datasets="A"))["missing"])  # fmt: skip

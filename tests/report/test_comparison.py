@@ -8,17 +8,17 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from runs import make_results
 
 from lcpool.models import POOLINGS
-from lcpool.report import Report, comparison
+from lcpool.report import Report
 from lcpool.report.cells import GROUP, gather, select
 from lcpool.report.comparison import (
     Comparison,
-    Grid,
-    complete,
     pairs_over_datasets,
     pairs_over_splits,
+    ranked,
 )
 from lcpool.report.findings import findings
 from lcpool.report.statistics import holm, over_datasets, ranks
@@ -65,29 +65,6 @@ def test_ranks_of_a_backbone_are_means_over_its_datasets():
     assert c.backbone_ranks(c.means)[row] == pytest.approx(ranks(c.means[plain]).mean(axis=0))
 
 
-def test_a_pooling_that_lacks_two_groups_is_not_ranked_and_the_datasets_are():
-    def without(runs):
-        return (runs["dataset"] == "DD") & (runs["pool"] == "asapool") & (runs["conv"] == "gcn")
-
-    c = compared(without=without)
-    assert c.pools == tuple(pool for pool in RANKED if pool != "asapool")
-    assert len(c.groups) == 24
-    (left_out,) = c.left_out
-    assert (left_out.kind, left_out.name, left_out.cells) == ("pool", "asapool", 24)
-    assert {cell[:3] for cell in left_out.missing} == {
-        ("DD", backbone, "gcn") for backbone in ("hierarchical", "plain")
-    }
-    assert left_out.compare == tuple(name for name in c.datasets if name != "DD")
-
-
-def test_a_pooling_that_most_groups_lack_is_left_out():
-    c = compared(without=lambda runs: (runs["dataset"] != "DD") & (runs["pool"] == "asapool"))
-    assert [part.name for part in c.left_out] == ["asapool"]
-    assert len(c.left_out[0].missing) == 20
-    assert len(c.groups) == 24
-    assert len(c.pools) == 6
-
-
 def test_poolings_that_never_met():
     c = compared(
         pools=("lcpool", "nopool"), datasets=("DD", "NCI1"),
@@ -97,53 +74,6 @@ def test_poolings_that_never_met():
     assert c.friedman is None
     assert c.critical_difference is None
     assert pairs_over_datasets(c, "lcpool", picked=False).empty
-
-
-def test_resampling_keeps_splits_together():
-    """A pooling that is one point better on every split, with any backbone, always is."""
-    for split in ("fresh", "shared"):
-        runs = select(
-            make_results(datasets=("DD",), pools=("nopool", "lcpool"), runs=5, split=split)
-        )
-        base = runs["run"].map(dict(enumerate([70.0, 71.0, 74.0, 69.0, 72.0])))
-        runs["accuracy"] = base + (runs["pool"] == "lcpool")
-        c = Comparison.of(runs, ("nopool", "lcpool"))
-        drawn = c.resampled()
-        between = drawn - drawn[:, :1, :1]
-        expected = np.broadcast_to([0.0, 1.0], between.shape)
-        if split == "fresh":
-            assert between == pytest.approx(expected)
-        else:
-            assert (between - expected)[:, :, 1].std() > 0.1
-        assert drawn.mean(axis=0) == pytest.approx(c.means, abs=0.2)
-        assert (c.resampled() == drawn).all()
-
-
-def test_a_run_that_a_cell_lacks_is_drawn_for_the_others():
-    c = compared(
-        datasets=("DD",),
-        runs=5,
-        without=lambda runs: (runs["pool"] == "nopool") & (runs["run"] == 2),
-    )
-    drawn = c.resampled()
-    assert np.isfinite(drawn).all()
-    assert drawn.mean(axis=0) == pytest.approx(c.means, abs=0.3)
-
-
-@pytest.mark.parametrize("split", ["fresh", "shared"])
-@pytest.mark.parametrize("num_runs", [5, 10])
-def test_resamples_spread_as_far_as_the_truth_lies(split: str, num_runs: int, monkeypatch):
-    """95 % of them cover the true mean 95 times in 100, though runs on fresh splits resemble."""
-    monkeypatch.setattr(comparison, "RESAMPLES", 400)
-    random, share, n = np.random.default_rng(0), 1 / 8, 300
-    common = share / (1 + share) if split == "fresh" else 0.0
-    noise = np.sqrt(common) * random.normal(size=(n, 1))
-    noise = noise + np.sqrt(1 - common) * random.normal(size=(n, num_runs))
-    runs = pd.DataFrame(70 + noise).melt(var_name="run", value_name="accuracy", ignore_index=False)
-    names = {"backbone": "b", "conv": "c", "pool": "p", "seed": 0, "split": split}
-    runs = runs.reset_index(names="dataset").assign(**names, num_train=8, num_test=1)
-    low, high = np.quantile(Comparison.of(runs, ["p"]).resampled(), [0.025, 0.975], axis=0)
-    assert 0.92 * n < ((low < 70) & (high > 70)).sum() < 0.98 * n
 
 
 def test_equal_means_are_equal_whatever_was_summed_first():
@@ -254,117 +184,51 @@ def test_the_order_of_the_poolings():
     assert c.first == [pool for pool in c.pools if average[pool] == average[c.order[0]]]
 
 
-POOLS = tuple("abcdefgh")
-DATASETS = tuple("UVWXYZ")
-BACKBONES = (("plain", "gcn"), ("plain", "graphconv"), ("hierarchical", "gcn"))
+def there(shape: tuple[int, int] = (6, 8), missing=()) -> np.ndarray:
+    """Whether there is a result, ``[groups, pools]``: everywhere but where indices say."""
+    found = np.ones(shape, dtype=bool)
+    for index in missing:
+        found[index] = False
+    return found
 
 
-def grid(datasets=DATASETS, pools=POOLS, backbones=BACKBONES[:1], missing=()) -> Grid:
-    """A grid of these names without the cells ``missing``: dataset, pooling and, if any, pair."""
-    groups = [(d, *pair) for d in datasets for pair in backbones]
-    there = np.ones((len(groups), len(pools)), dtype=bool)
-    for dataset, pool, *pairs in missing:
-        for i, group in enumerate(groups):
-            if group[0] == dataset and (not pairs or group[1:] in pairs):
-                there[i, pools.index(pool)] = False
-    return Grid(groups, list(pools), there)
-
-
-def ranked(of: Grid) -> tuple[str, str, list[tuple[str, str]]]:
-    """The names of what is ranked, and the kinds and names of what is left out."""
-    rows, columns, left_out = complete(of)
-    datasets = dict.fromkeys(of.groups[i][0] for i in np.flatnonzero(rows))
-    pools = [of.pools[i] for i in np.flatnonzero(columns)]
-    return "".join(datasets), "".join(pools), [(part.kind, part.name) for part in left_out]
-
-
-def test_nothing_is_left_out_of_a_complete_grid():
-    assert ranked(grid()) == ("UVWXYZ", "abcdefgh", [])
-
-
-def test_one_failed_cell_takes_its_pooling_alone():
-    assert ranked(grid(missing=[("W", "d")])) == ("UVWXYZ", "abcefgh", [("pool", "d")])
-
-
-def test_one_failed_cell_of_several_backbones_takes_its_pooling_alone():
-    of = grid(backbones=BACKBONES, missing=[("W", "d", ("plain", "gcn"))])
-    assert ranked(of) == ("UVWXYZ", "abcefgh", [("pool", "d")])
-    (left_out,) = complete(of)[2]
-    assert left_out.missing == (("W", "plain", "gcn", "d"),)
-    assert left_out.cells == 18
-
-
-def test_a_dataset_that_has_just_begun_is_left_out():
-    of = grid(missing=[("Z", pool) for pool in "bcdefgh"])
-    assert ranked(of) == ("UVWXY", "abcdefgh", [("dataset", "Z")])
-    (left_out,) = complete(of)[2]
-    assert [cell[3] for cell in left_out.missing] == list("bcdefgh")
-    assert left_out.cells == 8
-
-
-def test_a_backbone_that_has_just_begun_is_left_out():
-    """It would take all poolings but one otherwise, for they lack it on every dataset."""
-    begun = [(d, pool, BACKBONES[1]) for d in DATASETS for pool in "bcdefgh"]
-    of = grid(backbones=BACKBONES, missing=begun)
-    assert ranked(of) == ("UVWXYZ", "abcdefgh", [("backbone", "plain, graphconv")])
-    rows, _, _ = complete(of)
-    assert rows.sum() == 12
-
-
-def test_a_failed_cell_and_a_dataset_that_has_just_begun():
-    of = grid(missing=[("W", "d"), *(("Z", pool) for pool in "bcefgh")])
-    assert ranked(of) == ("UVWXY", "abcefgh", [("dataset", "Z"), ("pool", "d")])
-
-
-def test_equal_shares_take_the_pooling_that_comes_last():
-    of = grid("XYZ", "abc", missing=[("X", "b"), ("Y", "c")])
-    # Then b lacks one of three datasets, and X one of two poolings.
-    assert ranked(of) == ("YZ", "ab", [("pool", "c"), ("dataset", "X")])
+ALL = slice(None)
 
 
 @pytest.mark.parametrize(
-    ("of", "expected"),
+    ("missing", "groups", "pools"),
     [
-        (grid("YZ", "ab", missing=[("Z", "b")]), ("Y", "ab")),
-        (grid(DATASETS, "ab", missing=[(d, "b") for d in "VWXYZ"]), ("U", "ab")),
-        (grid("Z", "ab", BACKBONES, missing=[("Z", "b", BACKBONES[1])]), ("Z", "ab")),
-        (grid(DATASETS, "abc", missing=[(d, "c") for d in DATASETS]), ("UVWXYZ", "ab")),
+        ([], [], []),
+        ([(2, 3)], [2], []),  # One failed cell: its group.
+        ([(2, 3), (2, 4), (5, 3)], [2, 5], []),
+        ([(slice(3), 3)], [0, 1, 2], []),  # Half of the groups is not most of them.
+        ([(slice(4), 3)], [], [3]),
+        ([(ALL, 3)], [], [3]),
+        ([(ALL, 3), (2, 4)], [2], [3]),
+        ([(5, slice(1, None))], [5], []),  # A dataset that has just begun.
+        ([(slice(2, None), slice(1, None))], [2, 3, 4, 5], []),  # Most of them have.
+        ([(slice(2, None), slice(1, None)), (ALL, 7)], [2, 3, 4, 5], [7]),
     ],
 )
-def test_two_poolings_that_met_somewhere_are_compared_there(of: Grid, expected: tuple[str, str]):
-    assert ranked(of)[:2] == expected
+def test_what_is_left_out(missing: list, groups: list[int], pools: list[int]):
+    found = there(missing=missing)
+    rows, columns = ranked(found)
+    assert np.flatnonzero(~rows).tolist() == groups
+    assert np.flatnonzero(~columns).tolist() == pools
 
 
-def test_a_pooling_without_any_result_takes_no_dataset():
-    of = grid(DATASETS, "ab", missing=[(d, "b") for d in DATASETS])
-    assert ranked(of) == ("UVWXYZ", "a", [("pool", "b")])
+def test_two_poolings_are_compared_wherever_both_have_a_result():
+    rows, columns = ranked(there((6, 2), missing=[(slice(1, None), 1)]))
+    assert columns.all()
+    assert rows.tolist() == [True] + [False] * 5
 
 
-def test_poolings_that_never_met_are_not():
-    of = grid("YZ", "ab", missing=[("Y", "a"), ("Z", "b")])
-    rows, columns, left_out = complete(of)
-    assert rows.sum() <= 1 or columns.sum() <= 1
-    assert sum(len(part.missing) for part in left_out) == 2
-
-
-@given(st.data())
-def test_what_is_ranked_is_complete_and_every_missing_cell_is_named_once(data):
-    shape = data.draw(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 5)))
-    of = grid(DATASETS[: shape[0]], POOLS[: shape[2]], BACKBONES[: shape[1]])
-    cells = st.lists(st.booleans(), min_size=of.there.size, max_size=of.there.size)
-    there = np.array(data.draw(cells)).reshape(of.there.shape)
-    of = Grid(of.groups, of.pools, there)
-    rows, columns, left_out = complete(of)
-    assert there[np.ix_(rows, columns)].all()
-    named = [cell for part in left_out for cell in part.missing]
-    lacking = [(*of.groups[i], of.pools[j]) for i, j in np.argwhere(~there)]
-    assert sorted(named) == sorted(lacking)
-    assert all(0 < len(part.missing) <= part.cells for part in left_out)
-    # What lacks nothing is never left out.
-    names = {"pool": 3, "dataset": 0}
-    for part in left_out:
-        if part.kind in names:
-            assert part.name in {cell[names[part.kind]] for cell in lacking}
+@given(hnp.arrays(bool, st.tuples(st.integers(0, 6), st.integers(1, 6))))
+def test_what_is_ranked_is_complete(found: np.ndarray):
+    rows, columns = ranked(found)
+    assert found[np.ix_(rows, columns)].all()
+    assert not found[np.ix_(~rows, columns)].all(axis=1).any()  # No group without need.
+    assert len(columns) < 2 or columns.sum() >= 2
 
 
 def lacking(results: Results, *cells: tuple[str, ...]) -> Results:
@@ -379,61 +243,41 @@ def lacking(results: Results, *cells: tuple[str, ...]) -> Results:
 MINE = {"datasets": ("A", "B", "C"), "backbones": ("plain",), "pools": tuple("abcd")}
 
 
-def test_a_pooling_that_is_left_out_can_be_compared_where_it_has_results():
-    results = lacking(make_results(**MINE), ("B", "c", "gcn"))
-    report = Report.of(results)
-    (left_out,) = report.ranked.left_out
-    assert (left_out.kind, left_out.name) == ("pool", "c")
-    assert left_out.missing == (("B", "plain", "gcn", "c"),)
-    assert left_out.compare == ("A", "C")
-    kept = Report.of(lacking(results, *itertools.product("B", "abcd"))).ranked
-    assert "c" in kept.pools
-    assert kept.datasets == ["A", "C"]
+def test_one_missing_cell_unranks_its_group_and_no_pooling():
+    results = make_results(**MINE, runs=5)
+    c = Report.of(lacking(results, ("B", "c", "gcn"))).ranked
+    assert c.pools == tuple("abcd")
+    assert c.left_out.pools == {}
+    assert c.left_out.groups == {("B", "plain", "gcn"): ["c"]}
+    assert len(c.groups) == 5
+    whole = Report.of(results).ranked
+    kept = ~(whole.where(dataset="B", conv="gcn"))
+    assert (c.means == whole.means[kept]).all()
 
 
-def test_a_dataset_that_is_left_out_can_be_compared_by_the_poolings_it_has():
-    begun = [("C", pool) for pool in "cd"]
-    report = Report.of(lacking(make_results(**{**MINE, "convs": ("gcn",)}), *begun))
-    (left_out,) = report.ranked.left_out
-    assert (left_out.kind, left_out.name, left_out.compare) == ("dataset", "C", ("a", "b"))
-    assert report.ranked.datasets == ["A", "B"]
-
-
-def test_a_dataset_with_one_pooling_offers_no_comparison():
-    begun = [("C", pool) for pool in "bcd"]
-    (left_out,) = Report.of(lacking(make_results(**MINE), *begun)).ranked.left_out
-    assert (left_out.name, left_out.compare) == ("C", ())
+def test_a_pooling_that_lacks_most_groups_is_left_out_and_keeps_its_accuracies():
+    results = make_results(**MINE)
+    report = Report.of(lacking(results, ("A", "c"), ("B", "c")))
+    assert report.ranked.pools == tuple("abd")
+    assert len(report.ranked.groups) == 6
+    assert list(report.ranked.left_out.pools) == ["c"]
+    assert {group[0] for group in report.ranked.left_out.pools["c"]} == {"A", "B"}
+    of_c = report.cells[report.cells["pool"] == "c"]
+    whole = Report.of(results).cells.set_index(["dataset", "conv", "pool"])["mean"]
+    assert [whole[row.dataset, row.conv, "c"] for row in of_c.itertuples()] == list(of_c["mean"])
 
 
 def test_every_missing_thing_is_named_in_a_sentence():
-    results = lacking(make_results(**MINE), ("B", "c", "gcn"), *(("C", pool) for pool in "bcd"))
+    results = lacking(make_results(**MINE), ("A", "b", "gcn"), *itertools.product("BC", "c"))
     report = Report.of(results)
-    assert [part.name for part in report.ranked.left_out] == ["C", "c"]
+    assert list(report.ranked.left_out.pools) == ["c"]
+    assert list(report.ranked.left_out.groups) == [("A", "plain", "gcn")]
     texts = [
         findings(report)["missing"],
         *(write(report).splitlines() for write in (markdown, latex)),
     ]
     for said in texts:
-        dataset, pooling = (re.findall(r"[\w,]+", text) for text in said if "Not ranked" in text)
-        assert {"C,", "b,", "c", "d"} <= set(dataset)
-        assert {"c,", "B", "plain,", "gcn"} <= set(pooling)
-        assert pooling[-2:] == ["datasets", "A"]
-
-
-def test_a_pooling_without_a_rank_keeps_its_accuracies():
-    results = make_results(**MINE)
-    report = Report.of(lacking(results, ("B", "c", "gcn")))
-    of_c = report.cells[report.cells["pool"] == "c"]
-    assert len(of_c) == 5
-    whole = Report.of(results).cells.set_index(["dataset", "conv", "pool"])["mean"]
-    for cell in of_c.to_dict("records"):
-        assert cell["mean"] == whole[cell["dataset"], cell["conv"], "c"]
-
-
-def test_the_others_rank_as_without_the_pooling_that_failed():
-    results = make_results(**MINE, runs=5)
-    c = Report.of(lacking(results, ("B", "c"))).ranked
-    alone = Report.of(lacking(results, *itertools.product("ABC", "c"))).ranked
-    assert c.pools == alone.pools == ("a", "b", "d")
-    assert (c.means == alone.means).all()
-    assert c.friedman == alone.friedman
+        (pooling,) = (re.findall(r"\w+", text) for text in said if "Not ranked" in text)
+        (group,) = (re.findall(r"\w+", text) for text in said if "Left out of the" in text)
+        assert {"c", "4", "6"} <= set(pooling)
+        assert {"A", "plain", "gcn", "b"} <= set(group)

@@ -14,10 +14,9 @@ from sweep.sweeping import small_jobs, sweep
 
 from lcpool.cli.report import _print
 from lcpool.report import Report
-from lcpool.report.cells import constants, held_out
-from lcpool.report.findings import findings
+from lcpool.report.findings import constants_in_words, findings
 from lcpool.report.page import page
-from lcpool.report.tables import csv, latex, markdown
+from lcpool.report.tables import csv, latex, markdown, size_rows
 from lcpool.sweep.results import Results
 from lcpool.sweep.store import Store, StoreError
 
@@ -36,10 +35,6 @@ def results_with(constant: dict[tuple[str, str], int], largest=95.0, by="constan
         of_cell = (runs["dataset"] == dataset) & (runs["pool"] == pool)
         runs.loc[of_cell & (runs["run"] < n), by] = 1.0
     return results
-
-
-def without_columns(results: Results) -> Results:
-    return Results(results.runs.drop(columns=list(NEW), errors="ignore"), results.curves)
 
 
 def printed(report: Report) -> str:
@@ -64,18 +59,17 @@ def _rows(text: str) -> list[list[str]]:
     return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
 
 
-def test_the_sizes_of_test_sets_and_of_their_largest_class():
-    report = Report.of(results_with({}))
-    found = held_out(report.cells)
-    assert found["X"] == (300, 300, 95.0)
-    assert found["Y"] == (47, 47, 60.0)
+def numbers(sentences: list[str]) -> list[list[str]]:
+    return [re.findall(r"[\d.]+\d|\d+", text) for text in sentences]
 
 
 def test_test_sets_of_several_sizes():
     results = results_with({})
     results.runs.loc[(results.runs["dataset"] == "X") & (results.runs["pool"] == "a"),
                      ["num_test", "largest_class"]] = [298, 92.0]  # fmt: skip
-    assert held_out(Report.of(results).cells)["X"] == (298, 300, pytest.approx(94.0))
+    graphs, largest = size_rows(Report.of(results).cells, ["Y", "X"]).values()
+    assert graphs == ["47", "298 to 300"]
+    assert largest == ["60.0", "94.0"]
 
 
 @pytest.mark.parametrize("write", [markdown, page, printed])
@@ -86,18 +80,13 @@ def test_every_table_of_accuracies_has_them(write):
 
 
 @pytest.mark.parametrize("write", [markdown, page, printed])
-@pytest.mark.parametrize("known", ["no columns", "nothing known"])
-def test_where_the_largest_class_is_unknown_nothing_is_said_about_it(write, known: str):
+def test_where_the_largest_class_is_unknown_nothing_is_said_about_it(write):
     results = results_with({})
-    if known == "no columns":
-        results = without_columns(results)
-    else:
-        results.runs[list(NEW)] = np.nan
+    results.runs[list(NEW)] = np.nan
     report = Report.of(results)
     text = write(report)
     assert row(text, "test graphs")[:2] == ["300", "47"]
     assert "largest class" not in text
-    assert constants(report.cells) == []
     assert findings(report)["constant"] == []
     assert not set(NEW) & set(pd.read_csv(io.StringIO(csv(report))))
 
@@ -106,7 +95,6 @@ def test_a_largest_class_that_is_known_of_some_datasets():
     results = results_with({})
     results.runs.loc[results.runs["dataset"] == "Y", list(NEW)] = np.nan
     report = Report.of(results)
-    assert held_out(report.cells)["Y"].largest is None
     for write in (markdown, page, printed):
         assert row(write(report), "largest class, %")[:2] == ["95.0", "–"]
 
@@ -116,19 +104,15 @@ def test_cells_with_constant_predictors_are_found_and_named():
     cells = report.cells.set_index(["dataset", "pool"])
     assert cells.loc[("X", "b"), ["constant", "constant_of"]].tolist() == [3, 10]
     assert cells["constant"].sum() == 13
-    first, second = constants(report.cells)
-    assert first[:5] == ("X", "b", 3, 10, 95.0)
-    assert second[:5] == ("Y", "c", 10, 10, 60.0)
-    numbers = [re.findall(r"[\d.]+\d|\d+", text) for text in findings(report)["constant"]]
-    assert numbers == [["3", "10", "95.0"], ["10", "10", "60.0"]]
+    said = findings(report)["constant"]
+    assert numbers(said) == [["3", "10", "95.0"], ["10", "10", "60.0"]]
+    assert [text.split(":")[0].split(" on ") for text in said] == [["b", "X"], ["c", "Y"]]
 
 
 def test_by_validation_loss_it_is_the_network_chosen_by_loss():
     results = results_with({("X", "b"): 3}, by="constant_by_loss")
-    assert constants(Report.of(results).cells) == []
-    assert [found[:4] for found in constants(Report.of(results, "loss").cells)] == [
-        ("X", "b", 3, 10)
-    ]
+    assert constants_in_words(Report.of(results).cells) == []
+    assert numbers(constants_in_words(Report.of(results, "loss").cells)) == [["3", "10", "95.0"]]
 
 
 def test_only_runs_of_which_it_is_known_are_counted():
@@ -136,8 +120,7 @@ def test_only_runs_of_which_it_is_known_are_counted():
     of_cell = (results.runs["dataset"] == "X") & (results.runs["pool"] == "b")
     results.runs.loc[of_cell & (results.runs["run"] == 9), "constant"] = np.nan
     results.runs.loc[of_cell & (results.runs["run"] == 0), "test_accuracy"] = np.nan
-    (found,) = constants(Report.of(results).cells)
-    assert (found.runs, found.of) == (2, 8)
+    assert numbers(constants_in_words(Report.of(results).cells)) == [["2", "8", "95.0"]]
 
 
 def test_backbones_of_one_pooling_and_dataset_are_one_sentence():
@@ -145,13 +128,10 @@ def test_backbones_of_one_pooling_and_dataset_are_one_sentence():
     runs = results.runs
     runs["constant"] = ((runs["pool"] == "a") & (runs["dataset"] == "X")).astype(float)
     runs.loc[(runs["conv"] == "gcn") & (runs["run"] > 0), "constant"] = 0.0
-    (found,) = constants(Report.of(results).cells)
-    assert found[:5] == ("X", "a", 5, 8, None)
-    assert found.groups == {("plain", "gcn"): 1, ("plain", "graphconv"): 4}
-    assert len(findings(Report.of(results))["constant"]) == 1
+    assert numbers(findings(Report.of(results))["constant"]) == [["5", "8"]]
     runs.loc[runs["conv"] == "gcn", "constant"] = 0.0
-    (found,) = constants(Report.of(results).cells)
-    assert (found.runs, found.of) == (4, 8)  # The backbone without such runs counts, too.
+    # The backbone without such runs counts, too.
+    assert numbers(findings(Report.of(results))["constant"]) == [["4", "8"]]
 
 
 def test_such_cells_are_marked_in_every_table():
@@ -207,8 +187,8 @@ def test_what_was_set_aside_is_listed_with_its_error(path):
         store.fail(failed.cells, "MemoryError", 1.0)
     said = findings(Report.of(Results.read(path)))["missing"]
     names = " ".join(failed.cells[0].names)
-    expected = f"Set aside: {names}: ValueError: no edges (/home/me/mine.py:12)"
-    assert [text for text in said if text.startswith("Set aside")] == [expected]
+    (text,) = (text for text in said if names in text)
+    assert "ValueError: no edges (/home/me/mine.py:12)" in text
 
 
 def test_what_failed_in_one_store_and_was_trained_in_another(path, tmp_path):

@@ -1,4 +1,4 @@
-"""Poolings that go wrong, each in its own way; workers import them from here."""
+"""Poolings that fail, each in its own way; workers import them from here."""
 
 import faulthandler
 import os
@@ -28,7 +28,7 @@ class Faults(Plain):
 
 
 class Waits(Plain):
-    """Leaves a sign that it is at work, and waits to be ended; not if the sign was there."""
+    """Leaves a file ``sign`` and waits to be killed; not if the file was there."""
 
     sign: str
 
@@ -40,12 +40,13 @@ class Waits(Plain):
 
 
 class FaultsInCompany(Faults):
-    """Faults as soon as ``Waits`` is at work."""
+    """Faults as soon as ``Waits`` is being trained."""
 
     sign: str
 
     def forward(self, *args):
-        while not Path(self.sign).exists():
+        until = time.monotonic() + 60
+        while not Path(self.sign).exists() and time.monotonic() < until:
             time.sleep(0.01)
         super().forward(*args)
 

@@ -1,20 +1,24 @@
 """Small sweeps for tests; importable from other processes."""
 
+import itertools
 import os
 import signal
+import time
 from pathlib import Path
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from lcpool.data import builtin
 from lcpool.sweep.columns import FIGURES
-from lcpool.sweep.engine import InlineEngine
+from lcpool.sweep.engines.engine import InlineEngine
+from lcpool.sweep.engines.worker import process_context
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
 from lcpool.sweep.run import Sweep
 from lcpool.sweep.store import Store, StoreError
-from lcpool.sweep.worker import process_context
 from lcpool.train import checkpoint
 
+LONG = 120.0  # seconds that no test should ever wait
 CPU = torch.device("cpu")
 GRAPHS = builtin(num_graphs=60)
 
@@ -66,24 +70,44 @@ def figures(path):
     return [tuple(row) for row in rows]
 
 
-def command(path: Path, settings: dict, outcome=None) -> None:
-    """A whole sweep, with a checkpoint after each epoch; for a process of its own."""
+def command(path: Path, settings: dict, outcome=None, fatal_step=None) -> None:
+    """A whole sweep with a checkpoint after each epoch, for its own process.
+
+    After its optimizer's step number ``fatal_step`` the process kills itself.
+    """
     torch.set_num_threads(1)
     checkpoint.INTERVAL = 0.0
+    steps = itertools.count(1)
+
+    def count(*_):
+        if next(steps) == fatal_step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    register_optimizer_step_post_hook(count)
     found = sweep(path, small_jobs(**settings))
     if outcome is not None:
         outcome.send((found.runs, found.complete))
 
 
 def elsewhere(function, *arguments):
-    """What a function returns in a process of its own."""
+    """What a function returns in its own process."""
     ours, theirs = process_context().Pipe()
     process = process_context().Process(target=_answer, args=(theirs, function, *arguments))
     process.start()
     theirs.close()
+    assert ours.poll(LONG)
     answer = ours.recv()
-    process.join()
+    process.join(LONG)
     return answer
+
+
+def wait_until(condition, process, seconds=60.0):
+    """Wait for something that a living process does."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert process.is_alive(), "the process has ended"
+        assert time.monotonic() < until, "nothing has happened"
+        time.sleep(0.005)
 
 
 def _answer(pipe, function, *arguments):

@@ -1,10 +1,10 @@
-import time
+import signal
 
 import pytest
-from sweep.sweeping import small_jobs
+from sweep.sweeping import LONG, small_jobs
 
-from lcpool.sweep import claims
-from lcpool.sweep.claims import Owner, others
+from lcpool.sweep.claims import Owner
+from lcpool.sweep.engines.worker import process_context
 from lcpool.sweep.store import Store
 
 
@@ -27,41 +27,32 @@ def test_a_claim_is_exclusive_until_it_ends(stores, jobs):
         assert one.claim(jobs[0]) == jobs[0].wanted
         assert two.claim(jobs[0]) is None
         assert two.claim(jobs[1]) == jobs[1].wanted
-        (other,) = others(stores[0], one, jobs)
-        assert "process" in other
+        assert len(one.others(jobs)) == 1
         one.release(jobs[0])
         assert two.claim(jobs[0]) == jobs[0].wanted
     with Owner(stores[0]) as three:
         assert three.claim(jobs[0]) == jobs[0].wanted
-        assert others(stores[0], three, jobs) == []
+        assert three.others(jobs) == []
 
 
-@pytest.mark.parametrize(("silence", "taken"), [(5.0, False), (claims.LEASE + 5, True)])
-def test_an_owner_elsewhere_is_dead_when_its_signs_of_life_cease(stores, jobs, silence, taken):
-    with Owner(stores[0]) as here, stores[1].transaction() as connection:
-        values = ("there", "another machine", 1, 0.0, time.time() - silence)
-        connection.execute("INSERT INTO owners VALUES (?, ?, ?, ?, ?)", values)
-        connection.execute("INSERT INTO claims VALUES (?, 'there')", (jobs[0].cells[0].id,))
-        connection.execute("COMMIT")
-        assert (here.claim(jobs[0]) is not None) == taken
-        connection.execute("BEGIN")
+def claim_and_stay(path, pipe):
+    jobs = small_jobs()
+    with Store(path) as store, Owner(store) as owner:
+        pipe.send(owner.claim(jobs[0]) is not None)
+        signal.pause()
 
 
-def test_a_process_here_with_the_number_of_a_dead_one(stores, jobs, monkeypatch):
-    with Owner(stores[0]) as one:
-        one.claim(jobs[0])
-        monkeypatch.setattr(claims, "_born", lambda pid: 1.0)  # started at another time
-        with Owner(stores[1]) as two:
-            assert two.claim(jobs[0]) == jobs[0].wanted
-
-
-def test_signs_of_life(stores, monkeypatch):
-    monkeypatch.setattr(claims, "BEAT", 0.01)
-
-    def last():
-        return stores[0].rows("SELECT beat FROM owners")[0]["beat"]
-
-    with Owner(stores[0]):
-        first = last()
-        while last() == first:
-            time.sleep(0.01)
+def test_the_claims_of_a_process_last_as_long_as_it_lives(stores, jobs):
+    """Also while it is stopped, and whatever the clock says; and end when it is killed."""
+    ours, theirs = process_context().Pipe()
+    process = process_context().Process(target=claim_and_stay, args=(stores[0].path, theirs))
+    process.start()
+    assert ours.poll(LONG)
+    assert ours.recv()
+    with Owner(stores[0]) as here:
+        assert here.claim(jobs[0]) is None
+        assert here.others(jobs) == [f"process {process.pid}"]
+        process.kill()
+        process.join(LONG)
+        assert here.claim(jobs[0]) == jobs[0].wanted
+    assert not list(stores[0].work.path.glob("*.lock"))

@@ -4,8 +4,8 @@ import pytest
 import torch
 from sweep.sweeping import CPU, figures, small_jobs, sweep
 
-from lcpool.sweep import work
 from lcpool.sweep.columns import COLUMNS, EXPORTED, FIGURES, NAMES
+from lcpool.sweep.engines.execute import figures as figures_of
 from lcpool.sweep.merge import merge
 from lcpool.sweep.replay import computing_with, find, replay
 from lcpool.sweep.results import Results, key
@@ -88,7 +88,7 @@ def test_columns_that_came_later_may_be_absent(path, tmp_path):
     assert tuple(runs.columns) == NAMES
     assert runs[later].isna().all(axis=None)
     pd.read_csv(table, dtype=str).drop(columns="epochs").to_csv(table, index=False)
-    with pytest.raises(ValueError, match="it lacks epochs"):
+    with pytest.raises(ValueError, match="epochs"):
         Results.read(table)
 
 
@@ -99,7 +99,7 @@ def test_constant_predictors_are_figures(tmp_path):
         choice.offer(1, 0.5, 0.5)
         run.constant[rule] = rule == "loss"
     run.curves.append((1.0, 1.0, 0.5))
-    found = work.figures(run)
+    found = figures_of(run)
     names = ("largest_class", "constant", "constant_by_loss")
     assert [found[name] for name in names] == [75.0, 0, 1]
     assert set(names) < set(FIGURES)
@@ -137,10 +137,10 @@ def test_part_of_the_results(path, tmp_path):
 
 
 def test_what_is_no_result(tmp_path):
-    with pytest.raises(ValueError, match="is no file of results"):
+    with pytest.raises(ValueError, match=tmp_path.name):
         Results.read(tmp_path)
     (tmp_path / "runs.csv").write_text("dataset,pool\nA,b\n")
-    with pytest.raises(ValueError, match="is no table of runs"):
+    with pytest.raises(ValueError, match=r"runs\.csv"):
         Results.read(tmp_path / "runs.csv")
 
 
@@ -167,9 +167,9 @@ def test_conflicts_are_reported_and_nothing_is_overwritten(path, part):
         with into.transaction() as connection:
             connection.execute("UPDATE runs SET test_accuracy = 1.5, epochs = 7 WHERE run = 0")
         merged = merge(into, path)
-    assert merged.conflicts == [
-        "builtin hierarchical gcn nopool shared run 0: other test_accuracy, epochs"
-    ]
+    (conflict,) = merged.conflicts
+    assert "nopool shared run 0" in conflict
+    assert conflict.endswith("test_accuracy, epochs")
     assert (merged.added, merged.same) == (6, 1)
     assert 1.5 in set(Results.read(part).runs.test_accuracy)
 
@@ -180,12 +180,13 @@ def test_other_data_of_the_same_name_does_not_merge(path, part):
             connection.execute("UPDATE datasets SET digest = 'another'")
         merged = merge(into, path)
     assert merged.added == 0
-    assert "other data of the same name" in merged.conflicts[0]
+    (conflict,) = merged.conflicts
+    assert conflict.startswith("builtin")
 
 
 def test_what_cannot_be_merged_changes_nothing(part, tmp_path):
     before = figures(part)
-    with Store(part) as into, pytest.raises(StoreError, match="no such store"):
+    with Store(part) as into, pytest.raises(StoreError, match=r"none\.sqlite"):
         merge(into, tmp_path / "none.sqlite")
     assert figures(part) == before
 
@@ -203,15 +204,15 @@ def test_a_row_trained_again_is_the_same(tmp_path):
         assert found.again["run"] == 2
         assert found.again["threads"] == found.stored["threads"] == 2
         assert torch.get_num_threads() == 1
-        with pytest.raises(StoreError, match="no run 'lcpool/2'"):
+        with pytest.raises(StoreError, match="lcpool/2"):
             replay(store, "lcpool/2", CPU)
 
 
 def test_which_row_is_meant(path):
     with Store(path, readonly=True) as store:
-        with pytest.raises(StoreError, match=r"could be builtin/.* add names"):
+        with pytest.raises(StoreError, match="builtin/"):
             replay(store, "nopool/1", CPU)
-        with pytest.raises(StoreError, match="was passed as graphs"):
+        with pytest.raises(StoreError, match="graphs"):
             replay(store, "nopool/fresh/1", CPU)
 
 

@@ -3,7 +3,7 @@
 import io
 import re
 import signal
-from collections import Counter
+import time
 
 import pytest
 from rich.console import Console
@@ -11,17 +11,14 @@ from sweep.sweeping import GRAPHS, Silent, figures, small_jobs, sweep
 
 from lcpool import progress
 from lcpool.data import builtin
-from lcpool.models import CONVS
 from lcpool.progress import LineDisplay, clock, drawing
 from lcpool.sweep.claims import Owner
-from lcpool.sweep.events import Begun, Progress
-from lcpool.sweep.folder import work_folder
+from lcpool.sweep.engines.task import Ended, Failed
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
-from lcpool.sweep.jobs import FIRST_SILENCE, LEAST_SILENCE, AtWork
-from lcpool.sweep.order import mixed
 from lcpool.sweep.progress import SweepProgress, board
 from lcpool.sweep.results import Results
-from lcpool.sweep.store import Store
+from lcpool.sweep.run import TRIES, in_order
+from lcpool.sweep.store import Store, WorkFolder
 from lcpool.train import Trainer
 
 
@@ -58,7 +55,7 @@ def test_what_did_not_fit_is_continued_in_stacks_that_do(tmp_path, monkeypatch):
     assert figures(path)[:3] == whole
 
 
-def test_the_longest_first(tmp_path):
+def test_the_slowest_first(tmp_path):
     class Watch(Silent):
         def show(self, sweep):
             self.said.extend(work.job.cells[0].names[3] for work in sweep.at_work.values())
@@ -69,26 +66,76 @@ def test_the_longest_first(tmp_path):
     assert order == ["asapool", "topkpool", "nopool"]
 
 
-def test_datasets_side_by_side_each_the_longest_first():
-    """Workers in proportion to what is left: of 14 workers 8, 4 and 2."""
-    names = {"large": 400.0, "middle": 200.0, "small": 100.0}
-    datasets = [Dataset.of(builtin(num_graphs=30 + i), name=n) for i, n in enumerate(names)]
+def test_datasets_side_by_side_each_the_slowest_first():
+    datasets = [Dataset.of(builtin(num_graphs=30 + i), name=name) for i, name in enumerate("AB")]
+    pools = ["nopool", "topkpool", "asapool"]
+    jobs = in_order(make_jobs([Grid.of(datasets=datasets, pools=pools)]))
+    names = [(job.names[0], job.names[3]) for job in jobs]
+    for start, pool in zip((0, 2, 4), ("asapool", "topkpool", "nopool"), strict=True):
+        assert sorted(names[start : start + 2]) == [("A", pool), ("B", pool)]
+
+
+class Pretends:
+    """An engine of three slots that trains nothing; some tasks fail, together or alone.
+
+    ``wrong`` says which of the tasks at work go wrong, and how.
+    """
+
+    slots, share = 3, 1.0
+
+    def __init__(self, wrong):
+        self.wrong, self.tasks, self.tried = wrong, [], []
+
+    def submit(self, task):
+        self.tasks.append(task)
+
+    def events(self, timeout):
+        tasks, self.tasks = self.tasks, []
+        self.tried.append([cells(task) for task in tasks])
+        return [(task, event) for task, event in zip(tasks, self.wrong(tasks), strict=True)]
+
+    def stop(self): ...
+
+    def close(self): ...
+
+
+def cells(task):
+    return sorted({cell.names[1:] for cell, _ in task.runs})
+
+
+def pool(task):
+    return task.runs[0][0].architecture.pool
+
+
+def test_after_a_gpu_fault_jobs_are_tried_one_at_a_time(tmp_path):
+    """A fault takes all down; only the job that caused it is set aside in the end."""
+
+    def fault(tasks):
+        if any(pool(task) == "sagpool" for task in tasks):
+            return [Failed("fault", fault=True)] * len(tasks)
+        return [Ended()] * len(tasks)
+
+    engine = Pretends(fault)
     pools = ["nopool", "topkpool", "sagpool", "asapool", "lcpool"]
-    jobs = make_jobs([Grid.of(datasets=datasets, pools=pools, convs=list(CONVS))])
-    rank = {pool: 1 + i / 10 for i, pool in enumerate(pools)}
+    outcome = sweep(tmp_path / "a.sqlite", small_jobs(pools), engine)
+    assert [job.names[3] for job, _ in outcome.failed] == ["sagpool"]
+    assert [len(tried) for tried in engine.tried[:2]] == [3, 2]
+    assert all(len(tried) == 1 for tried in engine.tried[2:])
+    assert sum("sagpool" in str(tried) for tried in engine.tried) == 1 + TRIES
 
-    def seconds(job):
-        dataset, _, _, pool = job.cells[0].names
-        return names[dataset] * rank[pool]
 
-    at_work = [AtWork(job, seconds(job)) for job in mixed(jobs, [], seconds)[:14]]
-    shares = Counter(work.job.cells[0].names[0] for work in at_work)
-    assert shares == {"large": 8, "middle": 4, "small": 2}
-    left = [job for job in jobs if job not in {work.job for work in at_work}]
-    assert mixed(left, at_work[1:], seconds)[0].cells[0].names[0] == "large"
-    for name in names:
-        order = [seconds(job) for job in mixed(jobs, [], seconds) if job.cells[0].names[0] == name]
-        assert order == sorted(order, reverse=True)
+def test_a_cell_that_fails_does_not_fail_the_other_cells_of_its_job(tmp_path):
+    def plain_fails(tasks):
+        wrong = [any("plain" in names for names in cells(task)) for task in tasks]
+        return [Failed("no luck") if bad else Ended() for bad in wrong]
+
+    engine = Pretends(plain_fails)
+    jobs = small_jobs(["nopool"], backbones=["hierarchical", "plain"])
+    outcome = sweep(tmp_path / "a.sqlite", jobs, engine)
+    alone = [("hierarchical", "gcn", "nopool")]
+    assert sum(alone in tried for tried in engine.tried) == 1
+    assert [job.names[1] for job, _ in outcome.failed] == ["plain"]
+    assert outcome.jobs == 2
 
 
 class Shown(Silent):
@@ -119,21 +166,27 @@ def test_what_is_shown(tmp_path, monkeypatch):
     assert re.search(r"Raises shared: failed: \S+\.py:\d+: ZeroDivisionError: no luck", lines)
     assert re.search(r"Raises shared: set aside: \S+\.py:\d+: ZeroDivisionError: no luck", lines)
     assert "3 failures, 1 set aside" in lines
-    assert "runs a minute" in lines
+    assert "runs per minute" in lines
     assert "builtin hierarchical gcn topkpool shared" in boards
     assert "2/2" in boards
 
 
-def test_the_time_left_is_said_alike_in_a_row_and_below(tmp_path):
-    """Until a job is done, only the least is known; afterwards, what was learnt."""
-    shown = Shown()
-    sweep(tmp_path / "a.sqlite", small_jobs(["nopool", "topkpool"], epochs=60), view=shown)
-    first = [text for text in shown.boards if "0 of 2 jobs done" in text]
-    later = [text for text in shown.boards if "1 of 2 jobs done" in text]
-    assert any("≥ 0:00:0" in text and "at least 0:00:0" in text for text in first)
-    assert not any("about" in text for text in first)
-    assert any("about 0:00:0" in text for text in later)
-    assert not any("≥" in text or "at least" in text for text in later)
+def test_the_time_left_is_shown_once_a_run_has_ended(tmp_path):
+    """Time per run so far × runs left."""
+
+    class Watch(Shown):
+        def show(self, sweep):
+            if not sweep.runs:
+                assert sweep.seconds_left() is None
+            elif sweep.runs == 2:  # of four
+                sweep.started = time.monotonic() - 100
+                assert sweep.seconds_left() == pytest.approx(100, abs=5)
+            super().show(sweep)
+
+    shown = Watch()
+    sweep(tmp_path / "a.sqlite", small_jobs(["nopool", "topkpool"]), view=shown)
+    assert "left" not in shown.boards[0]
+    assert any("about 0:01:" in text for text in shown.boards)
 
 
 def test_jobs_that_differ_in_settings_are_told_apart(tmp_path):
@@ -157,7 +210,7 @@ def test_a_stack_that_was_cut_otherwise_leaves_no_checkpoint(tmp_path, then):
 
     class Presses(Silent):
         def show(self, sweep):
-            if not sweep.stopping and any(work.progress for work in sweep.at_work.values()):
+            if not sweep.stopping and any(work.epoch for work in sweep.at_work.values()):
                 signal.raise_signal(signal.SIGINT)
 
     sweep(path, jobs, view=Presses(), stack=2)
@@ -171,7 +224,7 @@ def test_a_checkpoint_of_a_job_that_is_done_is_removed_unless_somebody_is_at_it(
     """The command may have been killed after it stored the runs."""
     path, jobs = tmp_path / "a.sqlite", small_jobs(["nopool"])
     sweep(path, jobs)
-    left_over = work_folder(path) / "checkpoints" / jobs[0].cells[0].id / "old.ckpt"
+    left_over = WorkFolder(path).path / "checkpoints" / jobs[0].cells[0].id / "old.ckpt"
     left_over.parent.mkdir(parents=True)
     left_over.touch()
     more = small_jobs(["nopool"], runs=3)
@@ -180,29 +233,11 @@ def test_a_checkpoint_of_a_job_that_is_done_is_removed_unless_somebody_is_at_it(
         sweep(path, jobs)
         assert left_over.exists()
     sweep(path, jobs)
-    assert not work_folder(path).exists()
-
-
-def test_a_job_hangs_when_it_is_silent_for_far_longer_than_before(monkeypatch):
-    progress = Progress(epoch=1, going=1, runs=1, pace=0.1, accuracy=0.5, left=9)
-    work = AtWork(job=None, expected=1.0)
-    work.silent += 1e6
-    assert not work.hangs()  # Nobody has begun with it.
-    work.listen(Begun())
-    work.silent += FIRST_SILENCE - 1
-    assert not work.hangs()  # The first epoch may compile.
-    work.listen(progress)
-    work.silent += LEAST_SILENCE + 1
-    assert work.hangs()
-    work.listen(progress)  # It had not: its epochs are that long.
-    work.silent += 19 * LEAST_SILENCE
-    assert not work.hangs()
-    work.silent += 2 * LEAST_SILENCE
-    assert work.hangs()
+    assert not WorkFolder(path).path.exists()
 
 
 def test_a_sweep_that_was_stopped_itself_takes_nobody_for_dead(tmp_path, monkeypatch):
-    """Ctrl-Z, and an hour later fg: the clock has gone on, the workers have not."""
+    """Ctrl-Z, and an hour later fg: time has passed, but not for the workers."""
     leaps = []
 
     class Leaps(Silent):
@@ -232,7 +267,6 @@ def test_times():
     assert clock(3725.4) == "1:02:05"
 
 
-@pytest.mark.parametrize("limit", [0.0])
-def test_no_time_at_all(tmp_path, limit):
-    outcome = sweep(tmp_path / "a.sqlite", small_jobs(["nopool"]), limit=limit)
+def test_no_time_at_all(tmp_path):
+    outcome = sweep(tmp_path / "a.sqlite", small_jobs(["nopool"]), limit=0.0)
     assert (outcome.stopped, outcome.runs, len(outcome.left)) == ("time is up", 0, 1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lcpool.data import split
 from lcpool.train import RULES, Protocol
-from lcpool.train.protocol import Choice, derive
+from lcpool.train.protocol import EpochChoice, derive
 
 # Graphs, and how many of them train, validate and test, as READING.md has it.
 SIZES = {
@@ -33,7 +33,7 @@ def order(train, run=0, epoch=1, **options):
 
 def choice(rule, *offers):
     """A choice after some offers of (accuracy, loss), from epoch 1 on."""
-    made = Choice(rule)
+    made = EpochChoice(rule)
     for epoch, (accuracy, loss) in enumerate(offers, start=1):
         made.offer(epoch, accuracy, loss)
     return made
@@ -192,12 +192,14 @@ def test_a_split_is_that_of_the_protocols_seed_and_run(way):
 
 
 def test_a_choice_remembers_the_epoch_and_its_figures():
-    assert choice("accuracy", (0.5, 0.9), (0.7, 0.8), (0.6, 0.1)) == Choice("accuracy", 2, 0.7, 0.8)
-    assert choice("loss", (0.5, 0.9), (0.7, 0.8), (0.6, 0.1)) == Choice("loss", 3, 0.6, 0.1)
+    assert choice("accuracy", (0.5, 0.9), (0.7, 0.8), (0.6, 0.1)) == EpochChoice(
+        "accuracy", 2, 0.7, 0.8
+    )
+    assert choice("loss", (0.5, 0.9), (0.7, 0.8), (0.6, 0.1)) == EpochChoice("loss", 3, 0.6, 0.1)
 
 
 def test_an_offer_says_whether_it_was_taken():
-    made = Choice("accuracy")
+    made = EpochChoice("accuracy")
     assert [made.offer(e, a, 1.0) for e, a in ((1, 0.0), (2, 0.5), (3, 0.4))] == [True, True, False]
 
 
@@ -225,4 +227,4 @@ def test_patience_counts_from_the_best_epoch(rule):
 
 
 def test_a_rule_that_was_offered_nothing_is_open():
-    assert not Choice("accuracy").closed(0, patience=1)
+    assert not EpochChoice("accuracy").closed(0, patience=1)

@@ -15,7 +15,7 @@ from lcpool.data import GraphSet, builtin, load_dataset
 from lcpool.models import Architecture, Backbone
 from lcpool.settings import in_groups
 from lcpool.train import RULES, Model, Protocol, Result, Run, train
-from lcpool.train.protocol import Choice
+from lcpool.train.protocol import EpochChoice
 
 GRAPHS = builtin(num_graphs=40)
 QUICK = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu"}
@@ -25,7 +25,7 @@ def result_of(*tests, diverged=()):
     """A result whose runs have these test accuracies, (by accuracy, by loss)."""
     runs = [
         Run(
-            n, choices={rule: Choice(rule, n not in diverged and 2, 0.25, 0.75) for rule in RULES},
+            n, choices={r: EpochChoice(r, n not in diverged and 2, 0.25, 0.75) for r in RULES},
             curves=[(0.9, 0.8, 0.125), (0.7, 0.75, 0.25)],
             test={"accuracy": (a, 0.5), "loss": (b, 0.5)}, diverged=3 if n in diverged else None,
             num_test=8, largest_class=0.625 + n / 8, constant={"accuracy": n > 0, "loss": n == 0},
@@ -102,20 +102,21 @@ def test_a_run_that_diverged_later_counts_with_the_epoch_chosen_before():
 def test_a_result_survives_json():
     result = result_of((0.5, 0.1), (0.7, 0.3))
     values = json.loads(json.dumps(result.to_dict(), allow_nan=True))
-    assert values["mean"] == {"accuracy": result.mean(), "loss": result.mean("loss")}
-    assert values["std"] == {"accuracy": result.std(), "loss": result.std("loss")}
+    assert values["test_accuracy"] == {
+        f"by_{rule}": {"mean": result.mean(rule), "std": result.std(rule)} for rule in RULES
+    }
     assert values["runs"][1] == {
         "number": 1,
         "epochs": 2,
         "diverged": None,
-        "chosen": {rule: {"epoch": 2, "accuracy": 25.0, "loss": 0.75} for rule in RULES},
+        "chosen": {f"by_{rule}": {"epoch": 2, "accuracy": 25.0, "loss": 0.75} for rule in RULES},
         "test": {
-            "accuracy": {"accuracy": 70.0, "loss": 0.5},
-            "loss": {"accuracy": 30.0, "loss": 0.5},
+            "by_accuracy": {"accuracy": 70.0, "loss": 0.5},
+            "by_loss": {"accuracy": 30.0, "loss": 0.5},
         },
         "num_test": 8,
         "largest_class": 75.0,
-        "constant": {"accuracy": True, "loss": False},
+        "constant": {"by_accuracy": True, "by_loss": False},
         "curves": {
             "training_loss": [0.9, 0.7],
             "validation_loss": [0.8, 0.75],
@@ -138,7 +139,7 @@ def test_runs_that_predict_one_class_are_told_by_rule():
     lost = result_of((0.5, 0.5), (0.5, 0.5), diverged=(0, 1))
     assert lost.constant_runs() == []
     assert math.isnan(lost.largest_class)
-    assert lost.to_dict()["runs"][1]["constant"] == {"accuracy": None, "loss": None}
+    assert lost.to_dict()["runs"][1]["constant"] == {"by_accuracy": None, "by_loss": None}
 
 
 def test_a_model_that_always_says_the_largest_class_is_seen():
@@ -279,7 +280,7 @@ def test_probabilities_of_more_graphs_than_a_batch(model, monkeypatch):
     expected = model.probabilities(rings())
     assert expected.shape == (40, 2)
     torch.testing.assert_close(expected.sum(-1), torch.ones(40))
-    monkeypatch.setattr("lcpool.train.result.EVAL_BATCH", 7)
+    monkeypatch.setattr("lcpool.train.model.EVAL_BATCH", 7)
     torch.testing.assert_close(model.probabilities(rings()), expected)
 
 
@@ -294,7 +295,7 @@ def test_prediction_does_not_train(model):
 
 
 def test_graphs_of_another_width_are_refused(model):
-    with pytest.raises(ValueError, match=r"trained on 2 features a node \(graphs\).* have 6"):
+    with pytest.raises(ValueError, match=r"trained on 2 features.* have 6"):
         model.predict(GRAPHS)
 
 
@@ -404,7 +405,7 @@ def test_a_saved_model_is_the_same_model(pool, options, tmp_path):
     path = tmp_path / "model.pt"
     model = untrained(pool, **options)
     model.save(path)
-    loaded = Model.load(str(path))
+    loaded = Model.load(str(path), trust=":" in pool)
     assert (loaded.classes, loaded.dataset, loaded.mean_nodes) == (
         model.classes,
         model.dataset,
@@ -510,6 +511,21 @@ def test_a_file_cannot_call_any_function_as_its_pooling(tmp_path, capsys):
     values = torch.load(path, weights_only=True)
     values["architecture"]["pool"] = "builtins:print"
     torch.save(values, path)
-    with pytest.raises((TypeError, ValueError)):
-        Model.load(path)
+    for trust in (False, True):
+        with pytest.raises((TypeError, ValueError)):
+            Model.load(path, trust)
     assert capsys.readouterr().out == ""
+
+
+def test_a_module_that_a_file_names_is_imported_only_with_trust(tmp_path, monkeypatch):
+    (tmp_path / "named_by_a_file.py").write_text("raise SystemExit('executed')")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "model.pt"
+    untrained().save(path)
+    values = torch.load(path, weights_only=True)
+    values["architecture"]["pool"] = "named_by_a_file:Pooling"
+    torch.save(values, path)
+    with pytest.raises(ValueError, match="trust=True"):
+        Model.load(path)
+    with pytest.raises(SystemExit):
+        Model.load(path, trust=True)

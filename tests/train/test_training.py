@@ -1,8 +1,12 @@
 """The way a stack is trained to its end, the same for a training alone and for a sweep."""
 
+import contextlib
+
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from lcpool.cli.app import app
 from lcpool.data import builtin
 from lcpool.models import Architecture
 from lcpool.train import Protocol, Trainer, checkpoint, memory, train
@@ -67,6 +71,52 @@ def test_without_room_for_checkpoints_it_goes_on_and_says_so_once(tmp_path, monk
     assert len(result.accuracies()) == 2
 
 
+@contextlib.contextmanager
+def small_files(limit):
+    """No file can become larger while inside, as on a full disk."""
+    resource = pytest.importorskip("resource", reason="no such limit on Windows")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("every_epoch")
+@pytest.mark.parametrize("limit", [0, 1000, 8192, 12_000])
+def test_a_full_disk_does_not_end_a_training(tmp_path, limit):
+    with small_files(limit), pytest.warns(UserWarning, match=str(tmp_path)) as said:
+        result = train(GRAPHS, **QUICK, runs=2, checkpoints=tmp_path)
+    assert len(said) == 1
+    assert len(result.accuracies()) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_cannot_be_saved_is_not_lost(tmp_path, monkeypatch):
+    """The checkpoint is removed last: the same command saves the model, without training."""
+    model, folder = tmp_path / "model.pt", tmp_path / "checkpoints"
+    command = ["train", "builtin", "--pool", "nopool", "--hidden", "8", "--runs", "1"]
+    command += ["--epochs", "2", "--checkpoints", str(folder), "--save", str(model)]
+    with monkeypatch.context() as patch:
+        patch.setattr("lcpool.train.model.write_atomically", full)
+        done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2
+    assert "test accuracy" in done.stdout
+    assert "No space left" in done.stderr
+    assert len(list(folder.iterdir())) == 1
+    monkeypatch.setattr(Trainer, "train_epoch", pytest.fail)
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.stderr
+    assert model.exists()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_checkpoint_that_cannot_be_removed_does_not_cost_the_result(tmp_path, monkeypatch):
+    monkeypatch.setattr("pathlib.Path.unlink", full)
+    assert len(train(GRAPHS, **QUICK, runs=1, checkpoints=tmp_path).runs) == 1
+
+
 def test_memory_that_does_not_suffice_halves_the_stack(tmp_path, monkeypatch):
     """As in a sweep; the runs are those of the stack that did not fit."""
     whole = train(GRAPHS, **QUICK, runs=5)
@@ -95,19 +145,12 @@ def test_a_single_run_that_does_not_fit_is_an_error(monkeypatch):
         train(GRAPHS, **QUICK, runs=1)
 
 
-class Cramped:
-    """A stack of numbers that has room for two."""
-
-    checkpoint = Checkpoint(None, {})
-
-    def __init__(self, part, stop_at=None):
-        self.part, self.stop_at = part, stop_at
-
-    def train(self):
-        if len(self.part) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        yield list(self.part)
-        return self.stop_at not in self.part
+def cramped(part, stop_at=None):
+    """Trains a stack of numbers; there is room for two."""
+    if len(part) > 2:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    yield list(part)
+    return stop_at not in part
 
 
 @pytest.mark.parametrize(
@@ -119,7 +162,7 @@ class Cramped:
 )
 def test_in_stacks(stop_at, said):
     device = torch.device("cpu")
-    stacks = in_stacks(range(5), 5, lambda part: Cramped(part, stop_at), device)
+    stacks = in_stacks(range(5), 5, lambda part: cramped(part, stop_at), device)
     assert list(stacks) == said
 
 

@@ -9,14 +9,14 @@ from lcpool.extras import MissingExtraError, needs_lab
 
 
 def main() -> None:
-    """Run ``lcpool``, or say what to install where the command line's packages are missing."""
+    """Run ``lcpool``, or say what to install if packages are missing."""
     began = time.monotonic()
     try:
         with needs_lab():
             from lcpool.cli.app import app
 
-            app(obj=began)  # A time limit counts from here.
+            app(obj=began)  # Time limits count from here.
     except MissingExtraError as missing:
         sys.exit(str(missing))
-    except KeyboardInterrupt:  # while something was still being imported
+    except KeyboardInterrupt:  # during an import
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""``lcpool``, with a command or a group of commands for each job."""
+"""``lcpool`` and its commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ app.command()(report)
 
 
 def show_version(asked: bool) -> None:
-    """Print the version, and end."""
+    """Print the version and exit."""
     if asked:
         from lcpool import __version__
 
@@ -31,9 +31,7 @@ def show_version(asked: bool) -> None:
 def lcpool(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=show_version, is_eager=True, help="Print the version, and end."
-        ),
+        typer.Option("--version", callback=show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Graph pooling by local cluster selection."""

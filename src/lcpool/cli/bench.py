@@ -1,4 +1,4 @@
-"""``lcpool bench``: a whole comparison by one command that can be interrupted at any time."""
+"""``lcpool bench``: compare poolings by one command, which can be interrupted at any time."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from typer.core import TyperGroup
 
 from lcpool.cli.checks import import_from_here
 from lcpool.cli.errors import FAILED, one_line_errors
-from lcpool.cli.options import given, takes_settings
+from lcpool.cli.options import given, setting_options
 
-STOPPED = "stopped; the same command goes on from here."
+STOPPED = "stopped; the same command continues."
 UNITS = {"s": 1, "m": 60, "h": 3600}
-GOING = 10.0  # The most seconds kept for the end of Python itself.
+EXIT_SECONDS = 10.0  # the most time reserved for Python itself to exit
 
 
-class Group(TyperGroup):
-    """Says where a dataset goes, which ``lcpool train`` takes without an option."""
+class BenchCommands(TyperGroup):
+    """Tells users of ``lcpool train DATASET`` that the dataset is an option here."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command, or say what may have been meant."""
         if args[0] not in self.commands:
             raise typer.BadParameter(
-                f"there is no command '{args[0]}'. A dataset goes behind -d: "
+                f"there is no command '{args[0]}'. If it is a dataset, write: "
                 f"lcpool bench -d {args[0]}"
             )
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(cls=Group, invoke_without_command=True, add_completion=False)
+app = typer.Typer(cls=BenchCommands, invoke_without_command=True, add_completion=False)
 
 what = partial(typer.Option, rich_help_panel="What to compare")
 place = partial(typer.Option, rich_help_panel="Where, and how long")
@@ -42,7 +41,7 @@ instead = partial(typer.Option, rich_help_panel="Instead of training")
 
 
 @app.callback()
-@takes_settings(several=True)
+@setting_options(several=True)
 def bench(
     context: typer.Context,
     paper: Annotated[
@@ -62,43 +61,50 @@ def bench(
         int | None, place(help="The most runs to train as one.", show_default="as many as fit")
     ] = None,
     time_limit: Annotated[
-        str | None, place(help="Stop cleanly before so long has passed, as 9m, 45s or 1.5h.")
+        str | None, place(help="Stop cleanly within this time: 9m, 45s or 1.5h.")
     ] = None,
+    epoch_timeout: Annotated[
+        str, place(help="Kill a job, and set it aside, if an epoch takes longer.")
+    ] = "1h",
     store: Annotated[Path, place(help="The file that keeps the runs.")] = Path("bench.sqlite"),
     device: Annotated[
         str | None,
-        place(help="cpu, cuda (all there are) or cuda:N.", show_default="GPUs if there are any"),
+        place(help="cpu, cuda (all GPUs) or cuda:N.", show_default="GPUs if there are any"),
     ] = None,
     workers: Annotated[
-        int | None, place(help="Processes on this machine.", show_default="as many as pay")
+        int | None, place(help="Processes on this machine.", show_default="one per core")
     ] = None,
     engine: Annotated[
         str, place(help="local: processes on this machine; ray: a cluster.")
     ] = "local",
-    address: Annotated[str | None, place(help="Of the Ray cluster, as ray.init takes it.")] = None,
-    cpus: Annotated[float, place(help="CPUs of a job on the cluster.")] = 1,
-    gpus: Annotated[float, place(help="GPUs, or a share of one, of a job on the cluster.")] = 0,
+    address: Annotated[
+        str | None, place(help="Address of the Ray cluster, as for ray.init.")
+    ] = None,
+    cpus: Annotated[float, place(help="CPUs per job on the cluster.")] = 1,
+    gpus: Annotated[
+        float, place(help="GPUs per job on the cluster; a fraction is a share of one.")
+    ] = 0,
     root: Annotated[
         Path | None, place(help="Folder to look for datasets in, and to download to.")
     ] = None,
     dry_run: Annotated[
-        bool, instead("--dry-run", help="Print the jobs, and what is missing of each.")
+        bool, instead("--dry-run", help="Print the jobs and how many runs of each are missing.")
     ] = False,
     replay: Annotated[
         str | None,
-        instead(metavar="NAMES/RUN", help="Train a stored run again, as PROTEINS/lcpool/3."),
+        instead(metavar="NAMES/RUN", help="Train a stored run again, such as PROTEINS/lcpool/3."),
     ] = None,
     **settings: Any,
 ) -> None:
     """Compare poolings: every dataset, backbone, convolution and pooling, several runs of each.
 
-    Every setting takes a list, with commas or by repeating the option, and the product is trained;
-    'all' stands for all choices. What the store has is not trained again; what was interrupted
-    goes on. Several commands can share one store.
+    Every setting takes a list, with commas or by repeating the option, and all combinations are
+    trained; 'all' or 'both' means all choices (--pool all, --split both). Runs that the store has
+    are not trained again; interrupted ones continue. Several commands can share one store.
     """
     if context.invoked_subcommand is not None:
         return
-    began = context.obj or time.monotonic()  # Importing and reading data count in the time limit.
+    began = context.obj or time.monotonic()  # Imports and reading data count, too.
     with one_line_errors(STOPPED):
         import_from_here()
         from lcpool.cli import sweep
@@ -108,7 +114,8 @@ def bench(
         said = given(context, settings)
         if datasets is not None:
             said["dataset"] = [name for part in datasets for name in part.split(",") if name]
-        limit = _seconds(time_limit)
+        limit = math.inf if time_limit is None else _seconds("--time-limit", time_limit)
+        timeout = _seconds("--epoch-timeout", epoch_timeout)
         if stack is not None and stack < 1:
             raise ValueError(f"--stack must be at least 1, not {stack}.")
         jobs = sweep.jobs_of(paper, file, said, root, stack)
@@ -121,17 +128,21 @@ def bench(
             start = sweep.ray_engine(address, cpus, gpus)
         else:
             start = sweep.local_engine(engine, device, workers, store, len(jobs))
-        code = sweep.work_off(jobs, store, start, stack, _left(limit, began))
+        code = sweep.run_sweep(
+            jobs, store, start, stack=stack, limit=_left(limit, began), epoch_timeout=timeout
+        )
     raise typer.Exit(code)
 
 
 @app.command()
 def merge(
-    into: Annotated[Path, typer.Argument(help="The store to add to; made if it is not there.")],
+    into: Annotated[
+        Path, typer.Argument(help="The store to add to; created if it does not exist.")
+    ],
     sources: Annotated[list[Path], typer.Argument(help="Stores to add.")],
 ) -> None:
-    """Add the runs of other stores to one. What is there already stays."""
-    with one_line_errors("stopped; nothing was changed."):
+    """Add the runs of other stores to one. Its own runs do not change."""
+    with one_line_errors("stopped; no store is half merged."):
         from lcpool.sweep.merge import merge as merge_stores
         from lcpool.sweep.store import Store
 
@@ -142,11 +153,11 @@ def merge(
             for path in sources:
                 merged = merge_stores(store, path)
                 typer.echo(
-                    f"{path}: {merged.added} runs added, {merged.same} were there already, "
+                    f"{path}: {merged.added} runs added, {merged.same} already there, "
                     f"{len(merged.conflicts)} conflicts"
                 )
                 for conflict in merged.conflicts:
-                    typer.echo(f"  left as it is: {conflict}")
+                    typer.echo(f"  not changed: {conflict}")
                 conflicts += len(merged.conflicts)
     raise typer.Exit(FAILED if conflicts else 0)
 
@@ -157,7 +168,7 @@ def export(
     to: Annotated[Path, typer.Argument(help="A CSV file, or a folder for runs.csv.")],
     split: Annotated[str | None, typer.Option(help="Only shared, or only fresh.")] = None,
 ) -> None:
-    """Write the runs as CSV, and their learning curves beside it as .npz."""
+    """Write the runs as CSV, and their learning curves beside it as NPZ."""
     with one_line_errors("stopped."):
         from lcpool.sweep.results import Results
 
@@ -168,17 +179,15 @@ def export(
         typer.echo(f"{len(results.runs)} runs are in {path}")
 
 
-def _seconds(text: str | None) -> float:
-    """A length of time as it was written."""
-    if text is None:
-        return math.inf
+def _seconds(option: str, text: str) -> float:
+    """A length of time such as 45s, 9m or 1.5h in seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
     if found is None or float(found[1]) == 0:
-        raise ValueError(f"--time-limit {text}: write a time as 45s, 9m or 1.5h.")
+        raise ValueError(f"{option} {text}: write a time as 45s, 9m or 1.5h.")
     return float(found[1]) * UNITS[found[2] or "s"]
 
 
 def _left(limit: float, began: float) -> float:
-    """Seconds left for the sweep: Python takes a while to end too, less than it took to begin."""
+    """Seconds left for the sweep; Python needs time to exit, but less than it took to start."""
     passed = time.monotonic() - began
-    return limit - passed - min(passed, GOING)
+    return limit - passed - min(passed, EXIT_SECONDS)

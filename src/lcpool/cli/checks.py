@@ -1,4 +1,4 @@
-"""What is refused before anything is read or trained, for every command that trains."""
+"""Checks of the commands that train, before anything is read or trained."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 
 
 def import_from_here() -> None:
-    """Let modules of the current folder be imported, which a console script leaves out."""
-    if os.getcwd() not in sys.path:  # In full: processes that are started look elsewhere for "".
+    """Let modules of the current folder be imported, as ``python`` does and a script does not."""
+    if os.getcwd() not in sys.path:  # In full: "" means another folder in worker processes.
         sys.path.append(os.getcwd())
 
 
 def check_device(name: str) -> None:
-    """Refuse a device that torch would refuse less clearly, or only later."""
+    """Refuse an unknown device."""
     import torch
 
     try:
@@ -27,7 +27,7 @@ def check_device(name: str) -> None:
 
 
 def check_own_pooling(name: str, hidden: int, ratio: float) -> None:
-    """Import, make and call a pooling of the user's own once, before any data is read."""
+    """Import, make and call a user's pooling once, before any data is read."""
     import torch
 
     from lcpool.models import Architecture, make_pooling

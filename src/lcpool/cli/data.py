@@ -1,45 +1,49 @@
-"""``lcpool data``: which datasets are here, fetch them, and check them against the paper."""
+"""``lcpool data``: list, download and check datasets."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
-from lcpool.cli.errors import say
+from lcpool.cli.errors import FAILED, one_line_errors, say
 
-if TYPE_CHECKING:
-    from rich.table import Table
+T = TypeVar("T")
 
-    from lcpool.data.table import Figure
-
-app = typer.Typer(no_args_is_help=True, help="Datasets: list, get, and check against the paper.")
-
-MADE = "needs no file: made when it is asked for"
+app = typer.Typer(no_args_is_help=True, help="List, download and check datasets.")
 
 Root = Annotated[
     Path | None,
-    typer.Option(help="Folder to look in first and to download to; before $LCPOOL_DATA."),
+    typer.Option(help="Folder to search first, before $LCPOOL_DATA, and to download to."),
 ]
 
 
 @app.command("list")
 def list_datasets(root: Root = None) -> None:
-    """Show the known datasets and where they lie; any other of TU's works by its name too."""
+    """Show the datasets on this machine, and those that can be downloaded."""
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    from lcpool.data.load import BUILTIN, find_dataset, known_datasets
-    from lcpool.data.table import paper_datasets
+    from lcpool.data.load import BUILTIN, TU_DATASETS, data_folders, local_datasets
 
-    table = Table("dataset", "in the paper", "where")
-    for name in known_datasets():
-        place = MADE if name == BUILTIN else find_dataset(name, root)
-        where = escape(str(place)) if place else f"[dim]not here: lcpool data get {name}[/]"
-        table.add_row(name, "yes" if name in paper_datasets() else "", where)
-    Console().print(table)
+    here = {BUILTIN: "made when it is used"}
+
+    def add(folder: Path) -> None:
+        for name, path in local_datasets(folder):
+            here.setdefault(name, str(path))
+
+    failed = _each(add, data_folders(root))
+    table = Table("dataset", "where")
+    for row in here.items():
+        table.add_row(*map(Text, row))
+    console, known = Console(), {name.lower() for name in here}
+    console.print(table)
+    console.print("To download, by lcpool data get NAME, among others:")
+    console.print(*(name for name in TU_DATASETS if name.lower() not in known), highlight=False)
+    raise typer.Exit(failed)
 
 
 @app.command()
@@ -47,67 +51,69 @@ def get(
     names: Annotated[list[str], typer.Argument(help="Names of TU datasets, such as PROTEINS.")],
     root: Root = None,
 ) -> None:
-    """Download the datasets that are not here yet."""
-    from lcpool.data import DatasetError
-    from lcpool.data.load import BUILTIN, known_name, locate
+    """Download datasets that are not on this machine yet."""
+    from lcpool.data.load import check_name, is_builtin, locate
+    from lcpool.data.tu_files import Source
 
-    failed = False
-    for name in names:
-        try:
-            made = known_name(name) == BUILTIN
-            typer.echo(f"{name}: {MADE if made else locate(name, root)}")
-        except DatasetError as error:
-            failed = True
-            say(str(error))
-    raise typer.Exit(int(failed))
+    def get_one(name: str) -> None:
+        where = "needs no file"
+        if not is_builtin(name):
+            where = str(path := locate(check_name(name), root))
+            Source.at(path)
+        typer.echo(f"{name}: {where}")
+
+    raise typer.Exit(_each(get_one, names))
 
 
 @app.command()
 def check(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Names or paths; the paper's six by default.")
-    ] = None,
+    names: Annotated[list[str], typer.Argument(help="Names or paths of datasets.")],
     root: Root = None,
 ) -> None:
-    """Print the paper's table of datasets next to what was read; fail where they disagree."""
+    """Show the size of datasets, and what may be odd in them."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    from lcpool.data.table import QUANTITIES, paper_datasets
+    from lcpool.data.checks import DatasetError, EdgeCounts, oddities
+    from lcpool.data.load import check_name, find_dataset, is_builtin, load_dataset
+    from lcpool.data.tu import count_edge_lines
 
-    headers = (quantity.removeprefix("node_").replace("_", "\n") for quantity in QUANTITIES)
-    table = Table("dataset", "", *headers, box=SIMPLE_HEAD, collapse_padding=True)
-    verdicts = [_check_one(table, name, root) for name in names or paper_datasets()]
-    Console().print(table)
-    raise typer.Exit(int(not all(verdicts)))
+    columns = ("graphs", "classes", "nodes\nper graph", "edges\nper graph", "features")
+    table = Table("dataset", *columns, box=SIMPLE_HEAD)
+    odd: list[str] = []
 
+    def check_one(name: str) -> None:
+        path = None if is_builtin(name) else find_dataset(name, root)
+        if path is None and not is_builtin(name):
+            name = check_name(name)
+            raise DatasetError(f"{name}: not on this machine; to download: lcpool data get {name}")
+        graphs = load_dataset(path or name)
+        # An edge and its reverse edge count as one.
+        totals = (graphs.x.size(0), EdgeCounts.of(graphs).pairs)
+        means = (f"{total / len(graphs):.2f}" for total in totals)
+        sizes = (str(len(graphs)), str(graphs.num_classes), *means, str(graphs.num_features))
+        table.add_row(Text(graphs.name), *sizes)
+        odd.extend(f"{graphs.name}: {sentence}." for sentence in oddities(graphs))
+        if path and (dropped := count_edge_lines(path) - graphs.edge_index.size(1)):
+            odd.append(f"{graphs.name}: {dropped} repeated edges and self-loops were dropped.")
 
-def _check_one(table: Table, name: str, root: Path | None) -> bool:
-    """Add a dataset to the table: a row as the paper has it, and a row as it was read."""
-    from rich.markup import escape
-
-    from lcpool.data import DatasetError
-    from lcpool.data.load import BUILTIN, find_dataset, known_name, read_dataset
-    from lcpool.data.table import check as check_figures
-
-    try:
-        if known_name(name) != BUILTIN and find_dataset(name, root) is None:
-            raise DatasetError(f"{name}: not here; lcpool data get {name}")
-        figures = check_figures(read_dataset(name, root))
-    except DatasetError as error:
-        say(str(error))
-        table.add_row(escape(name), "[red]missing[/]", end_section=True)
-        return False
-    table.add_row(escape(name), "paper", *(_number(figure, figure.paper) for figure in figures))
-    read = [_number(figure, figure.read) for figure in figures]
-    colours = ["green" if figure.agrees else "bold red" for figure in figures]
-    cells = (f"[{colour}]{cell}[/]" for colour, cell in zip(colours, read, strict=True))
-    table.add_row("", "read", *cells, end_section=True)
-    return all(figure.agrees for figure in figures)
+    failed, console = _each(check_one, names), Console()
+    console.print(table)
+    for line in odd:
+        console.print(Text(line), soft_wrap=True)
+    raise typer.Exit(failed)
 
 
-def _number(figure: Figure, value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.2f}" if figure.quantity.startswith("avg") else f"{value:.0f}"
+def _each(action: Callable[[T], None], items: Iterable[T]) -> int:
+    """Call ``action`` with each item; report errors, and return the exit status."""
+    status = 0
+    with one_line_errors("stopped."):
+        for item in items:
+            try:
+                action(item)
+            except (ValueError, OSError) as error:
+                say(str(error))
+                status = FAILED
+    return status

@@ -11,12 +11,12 @@ from rich.text import Text
 
 from lcpool.settings import changed
 from lcpool.sweep.grid import Job
-from lcpool.sweep.jobs import counted
+from lcpool.sweep.run import counted
 from lcpool.sweep.store import Store
 
 
 def print_jobs(jobs: list[Job], store: Path) -> None:
-    """What all jobs have in common, and a row for each: what it trains, what is missing of it."""
+    """Print what all jobs have in common, and a row per job with its number of missing runs."""
     left = _missing(jobs, store)
     names = zip(*(job.names for job in jobs), strict=True)
     columns = dict(zip(("dataset", "backbone", "conv", "pool"), names, strict=True))
@@ -32,7 +32,7 @@ def print_jobs(jobs: list[Job], store: Path) -> None:
     rows["missing"] = tuple(map(str, left))
     table = Table(*(Column(name, overflow="fold") for name in rows), box=SIMPLE_HEAD)
     for row in zip(*rows.values(), strict=True):
-        table.add_row(*map(Text, row))  # Text: a name is no markup
+        table.add_row(*map(Text, row))  # Text: a name is not markup
     console = Console(highlight=False)
     console.print(Text(", ".join(_in_common(jobs, same))))
     console.print(table)
@@ -50,7 +50,7 @@ def _missing(jobs: list[Job], path: Path) -> list[int]:
 
 
 def _in_common(jobs: list[Job], same: dict[str, str]) -> list[str]:
-    """In words, the columns that are the same for all, and settings that all have changed."""
+    """The columns that are the same for all jobs, and settings that differ from the default."""
     names = [f"{name} {value}" for name, value in same.items() if value]
     first, *others = (changed(job.cells[0].settings).values() for job in jobs)
     return names + [words for words in first if all(words in other for other in others)]

@@ -1,7 +1,8 @@
-"""What goes wrong, in one line: no traceback for what a user can mend."""
+"""Errors in one line: no traceback for what a user can fix."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,26 +10,28 @@ from contextlib import contextmanager
 import typer
 
 FAILED, BAD_INPUT, UNFINISHED = 1, 2, 3
-INTERRUPTED = 130  # As shells report a program that SIGINT ended.
+INTERRUPTED = 130  # What shells report after Ctrl-C.
 OUT_OF_MEMORY = "the GPU's memory is too small for this: try a smaller --stack or --batch-size."
 
 
 @contextmanager
 def one_line_errors(when_interrupted: str) -> Iterator[None]:
-    """Turn errors and warnings into lines on stderr, and errors and Ctrl-C into exit codes.
+    """Print errors and warnings as one line each; errors and Ctrl-C end with an exit status.
 
     Args:
-        when_interrupted: what to say after Ctrl-C.
+        when_interrupted: the message after Ctrl-C.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: say(str(message))
         try:
             yield
-        except (ValueError, OSError) as error:
+        except ValueError as error:
             raise _exit(str(error), BAD_INPUT) from error
+        except OSError as error:
+            raise _exit(_in_words(error), FAILED) from error
         except RuntimeError as error:
-            # By its name: torch need not have been imported when an error comes early.
+            # By its name: torch may not have been imported yet.
             if type(error).__name__ != "OutOfMemoryError":
                 raise
             raise _exit(OUT_OF_MEMORY, BAD_INPUT) from error
@@ -37,8 +40,14 @@ def one_line_errors(when_interrupted: str) -> Iterator[None]:
 
 
 def say(message: str) -> None:
-    """Print one line on stderr, whatever lines the message had."""
+    """Print a message on stderr, on one line."""
     typer.echo(f"lcpool: {' '.join(message.split())}", err=True)
+
+
+def _in_words(error: OSError) -> str:
+    """The file and what is wrong with it, without the number of the error."""
+    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    return f"{where}{error.strerror}." if error.strerror else str(error)
 
 
 def _exit(message: str, code: int) -> typer.Exit:

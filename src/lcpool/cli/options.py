@@ -1,4 +1,4 @@
-"""Options of the command line, made from the declarations of settings."""
+"""Command line options, made from the declarations of settings."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import typer
 
 from lcpool.settings import POOLS, RUNS, SETTINGS, Setting, scopes
 
-# As help panels show them: the number of runs belongs to the protocol.
+# In the order of the help panels.
 OPTIONS = [one for scope in scopes([RUNS, *SETTINGS.values()]).values() for one in scope]
-# What stands for all choices of a setting where several can be given.
+# Stands for all choices, where several can be given.
 EVERY = ("all", "both")
 
 Command = Callable[..., Any]
 
 
-def takes_settings(several: bool = False) -> Callable[[Command], Command]:
-    """Give a command with ``**settings`` an option for each setting, before its own options.
+def setting_options(several: bool = False) -> Callable[[Command], Command]:
+    """Give a command with ``**settings`` an option per setting, before its other options.
 
     Args:
-        several: whether a list can be given, with commas or by repeating the option; plurals are
-            names of the same option then.
+        several: whether an option takes several values, with commas or repeated; it has its plural
+            as a second name then.
     """
 
     def add(command: Command) -> Command:
@@ -52,25 +52,18 @@ def _parameter(one: Setting, several: bool) -> inspect.Parameter:
         default, shown = ",".join(POOLS), "all of the paper's"
     kind: Any = bool if flag else str
     option = typer.Option(
-        *_names(one, many, flag),
-        help=one.help,
-        metavar="" if flag else _metavar(one),
-        show_default=shown,
-        rich_help_panel=one.scope,
-    )
+        *_option_names(one, many, flag), help=one.help, metavar="" if flag else _metavar(one),
+        show_default=shown, rich_help_panel=one.scope,
+    )  # fmt: skip
     if many:
         kind, default = list[kind], [] if default is None else [default]
     elif default is None:
         kind |= None
-    return inspect.Parameter(
-        one.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind, option],
-    )
+    keyword, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[kind, option]
+    return inspect.Parameter(one.name, keyword, default=default, annotation=annotation)
 
 
-def _names(one: Setting, many: bool, flag: bool) -> Iterator[str]:
+def _option_names(one: Setting, many: bool, flag: bool) -> Iterator[str]:
     name = one.name.replace("_", "-")
     yield f"--{name}/--no-{name}" if flag else f"--{name}"
     if many and one.plural:
@@ -87,28 +80,26 @@ def _metavar(one: Setting) -> str:
 
 
 def given(context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that were said on the command line, as grids and functions take them.
+    """The settings given on the command line; a list, where the option takes several.
 
-    A list, where the option takes several. Types and ranges are checked by who takes them.
+    Their types are right, their ranges not checked yet.
     """
-    said = {
-        one.name: (one, values[one.name])
+    return {
+        one.name: _read(one, values[one.name])
         for one in OPTIONS
         if (source := context.get_parameter_source(one.name)) and source.name == "COMMANDLINE"
     }
-    return {name: _read(one, value) for name, (one, value) in said.items()}
 
 
 def _read(one: Setting, value: Any) -> Any:
-    if isinstance(value, list):
-        return [item for part in value for item in _items(one, part)]
-    return one.parse(value) if isinstance(value, str) else value
-
-
-def _items(one: Setting, part: Any) -> list[Any]:
-    """The values that one option, perhaps with commas, stands for."""
-    if not isinstance(part, str):
-        return [part]
-    if part in EVERY and one.choices:
-        return list(one.choices)
-    return [one.parse(item) for item in part.split(",") if item]
+    if not isinstance(value, list):
+        return one.parse(value) if isinstance(value, str) else value
+    found: list[Any] = []
+    for part in value:
+        if not isinstance(part, str):
+            found.append(part)
+        elif part in EVERY and one.choices:
+            found += one.choices
+        else:
+            found += [one.parse(item) for item in part.split(",") if item]
+    return found

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lcpool.report import Report
-    from lcpool.report.tables import Mean
 
 
 def report(
@@ -38,17 +37,15 @@ def report(
     pools: Annotated[
         list[str] | None,
         typer.Option(
-            "--pools",
-            "-p",
-            help="The poolings to compare, as the tables name them; commas between several.",
-            show_default="all",
+            "--pools", "-p", show_default="all",
+            help="Poolings to compare, named as in the tables; several with commas, or repeated.",
         ),
     ] = None,
     datasets: Annotated[
         list[str] | None,
-        typer.Option("--datasets", "-d", help="The datasets, likewise.", show_default="all"),
+        typer.Option("--datasets", "-d", help="Datasets to compare on.", show_default="all"),
     ] = None,
-) -> None:
+) -> None:  # fmt: skip
     """Say which pooling is best and whether the difference is real, in tables and on a page."""
     with one_line_errors("stopped."):
         from rich.console import Console
@@ -56,61 +53,45 @@ def report(
         from lcpool.report import Report
         from lcpool.sweep.results import Results
 
-        runs, console = Results.read(*results), Console(highlight=False)
-        folder = out or results[0].parent / "report"
-        made = Report.of(runs, rule, split, pools or None, datasets or None)
-        written = made.write(folder)
+        made = Report.of(Results.read(*results), rule, split, pools or None, datasets or None)
+        written = made.write(out or results[0].parent / "report")
+        console = Console(highlight=False)
         _print(made, console)
         for path in written:
             console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 def _print(made: Report, console: Console) -> None:
-    """The answer, accuracies and ranks, and what they are worth."""
+    """The answer first, then accuracies and ranks, and their limits."""
     from lcpool.report.findings import provenance
 
     found, source = made.findings(), provenance(made)
-    console.print(f"runs: {source['runs']}", markup=False, soft_wrap=True)
-    if "chosen" in source:
-        console.print(f"chosen: {source['chosen']}", markup=False, soft_wrap=True)
-    console.print(f"split: {source['split']}; epoch: {source['epoch']}", markup=False)
+    for sentence in found["answer"]:
+        console.print(sentence, markup=False, soft_wrap=True)
     _print_table(made, console)
-    for name in ("answer", "constant", "ranking", "power", "missing"):
+    for name in ("constant", "ranking", "power", "missing"):
         for sentence in found[name]:
             console.print(sentence, markup=False, soft_wrap=True)
+    for name in ("runs", "chosen", "split", "epoch"):
+        if name in source:
+            console.print(f"{name}: {source[name]}", markup=False, soft_wrap=True)
 
 
 def _print_table(made: Report, console: Console) -> None:
-    """Accuracy on each dataset, mean over its backbones, and the average rank over several."""
+    """Accuracy on each dataset, mean over its networks, and the average rank."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    from lcpool.report.tables import size_rows, summary
+    from lcpool.report.tables import summary
 
-    found = summary(made)
-    if not found.rows:
-        return
-    names = [f"{d} (not ranked)" if d in found.unranked else d for d in found.datasets]
-    several = any(row.rank is not None for row in found.rows)
-    table = Table("accuracy, %", *map(escape, names), box=SIMPLE_HEAD)
-    if several:
-        table.add_column("average rank")
+    header, rows, sizes = summary(made)
+    table = Table(*map(escape, header), box=SIMPLE_HEAD)
     for column in table.columns[1:]:
         column.justify = "right"
-    for row in found.rows:
-        means = (_mean(row.means.get(dataset)) for dataset in found.datasets)
-        ranks = ["–" if row.rank is None else f"{row.rank:.2f}"] if several else []
-        table.add_row(escape(row.pool), *means, *ranks)
-    sizes = size_rows([found.held_out[dataset] for dataset in found.datasets])
-    for name, values in sizes.items():
-        table.add_row(name, *values, *([""] if several else []), style="dim")
-    console.print(table)
-
-
-def _mean(mean: Mean | None) -> str:
-    """An accuracy, of how many backbones where some are missing, and "!" for a constant network."""
-    if mean is None:
-        return "–"
-    part = f" ({mean.groups} of {mean.of})" if mean.groups < mean.of else ""
-    return f"{mean.accuracy:.2f}{part}{' !' if mean.constant else ''}"
+    for row in rows:
+        table.add_row(*map(escape, row))
+    for row in sizes:
+        table.add_row(*row, style="dim")
+    if rows:
+        console.print(table)

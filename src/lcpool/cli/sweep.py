@@ -1,4 +1,4 @@
-"""A sweep for ``lcpool bench``: what is asked for, who trains it, and what came of it."""
+"""The sweep of ``lcpool bench``: its jobs, its engine, and its last lines."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ import typer
 from lcpool.cli.checks import check_device, check_own_pooling
 from lcpool.cli.errors import FAILED, INTERRUPTED, UNFINISHED, say
 from lcpool.progress import clock
-from lcpool.sweep.engine import Engine, EngineError
-from lcpool.sweep.events import in_short
-from lcpool.sweep.folder import work_folder
+from lcpool.sweep.engines.engine import Engine, EngineError
+from lcpool.sweep.engines.local import LocalEngine, devices
+from lcpool.sweep.engines.task import in_short
+from lcpool.sweep.engines.worker import try_out
 from lcpool.sweep.grid import Grid, Job, make_jobs, over_each_other, read_grids
-from lcpool.sweep.jobs import Outcome, counted
-from lcpool.sweep.local import LocalEngine, devices
 from lcpool.sweep.progress import show_sweep
 from lcpool.sweep.replay import replay
-from lcpool.sweep.run import Sweep
-from lcpool.sweep.store import Store
-from lcpool.sweep.trial import try_out
+from lcpool.sweep.run import Outcome, Sweep, counted
+from lcpool.sweep.store import Store, WorkFolder
 from lcpool.train.device import pick_device
 
 
@@ -36,9 +34,9 @@ def jobs_of(
     root: Path | None,
     stack: int | None,
 ) -> list[Job]:
-    """The jobs that the options ask for: a file's, or the paper's, or what they say."""
+    """The jobs of a file, of the paper, or of the options alone."""
     if paper and file is not None:
-        raise ValueError("--paper and --file both say what to compare; leave one out.")
+        raise ValueError("give either --paper or --file, not both.")
     if file is not None:
         grids = read_grids(file, settings)
     else:
@@ -51,8 +49,8 @@ def jobs_of(
 
 
 def ray_engine(address: str | None, cpus: float, gpus: float) -> Callable[[], Engine]:
-    """Find a Ray cluster, for an engine."""
-    from lcpool.sweep.ray import RayEngine
+    """Connect to a Ray cluster, and return what gives its engine."""
+    from lcpool.sweep.engines.ray import RayEngine
 
     found = RayEngine(address, cpus, gpus)
     return lambda: found
@@ -61,34 +59,32 @@ def ray_engine(address: str | None, cpus: float, gpus: float) -> Callable[[], En
 def local_engine(
     kind: str, device: str | None, workers: int | None, store: Path, jobs: int
 ) -> Callable[[], Engine]:
-    """Check the options of an engine of processes, and return what starts it."""
+    """Check the options of the local engine, and return what starts it."""
     if kind != "local":
         raise ValueError(f"unknown engine '{kind}': choose local or ray.")
     if workers is not None and workers < 1:
         raise ValueError(f"--workers must be at least 1, not {workers}.")
     if device is not None:
         check_device(device)
-    return partial(LocalEngine, devices(device), workers, work_folder(store), jobs)
+    return partial(LocalEngine, devices(device), workers, WorkFolder(store).path, jobs)
 
 
-def work_off(
-    jobs: list[Job], path: Path, start: Callable[[], Engine], stack: int | None, limit: float
-) -> int:
-    """Train what a store lacks and say what came of it; the exit status."""
+def run_sweep(jobs: list[Job], path: Path, start: Callable[[], Engine], **options: Any) -> int:
+    """Train what a store lacks, with options of :class:`Sweep`; returns the exit status."""
     with Store(path) as store, terminated_like_interrupted():
         store.add(jobs)
         try:
             with show_sweep() as view:
-                outcome = Sweep(jobs, store, start(), view, stack, limit).run()
+                outcome = Sweep(jobs, store, start(), view, **options).run()
         except EngineError as error:
-            say(f"{error} What was finished is in {path}.")
+            say(f"{error} The finished runs are in {path}.")
             return FAILED
-    return conclude(outcome, len(jobs), path)
+    return conclude(outcome, path)
 
 
 @contextlib.contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """A batch system that wants the machine back is as good a reason to stop as Ctrl-C."""
+    """Stop on SIGTERM, which batch systems send, as on Ctrl-C."""
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
@@ -96,16 +92,16 @@ def terminated_like_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def conclude(outcome: Outcome, jobs: int, store: Path) -> int:
-    """Say what is there, what is missing, and what is next; the exit status."""
+def conclude(outcome: Outcome, store: Path) -> int:
+    """Print what is there, what is missing and what to do next; returns the exit status."""
     for job, reason in outcome.failed:
         say(f"set aside: {job}: {in_short(reason)}")
     say(
-        f"{outcome.complete} of {jobs} jobs are complete in {store}; "
+        f"{outcome.complete} of {outcome.jobs} jobs are complete in {store}; "
         f"{counted(outcome.runs, 'run')} now, in {clock(outcome.seconds)}."
     )
     if outcome.others:
-        say(f"also at work: {'; '.join(outcome.others)}")
+        say(f"also training: {', '.join(outcome.others)}")
     if failed := len(outcome.failed):
         theirs = "its traceback is" if failed == 1 else "their tracebacks are"
         say(
@@ -115,7 +111,7 @@ def conclude(outcome: Outcome, jobs: int, store: Path) -> int:
     if left := len(outcome.left):
         why = outcome.stopped or "trained elsewhere"
         verb = "is" if left == 1 else "are"
-        say(f"{counted(left, 'job')} {verb} missing ({why}); the same command goes on.")
+        say(f"{counted(left, 'job')} {verb} missing ({why}); the same command continues.")
     if outcome.complete:
         say(f"to see which pooling is best: lcpool report {store}")
     if outcome.stopped == "interrupted":
@@ -124,7 +120,7 @@ def conclude(outcome: Outcome, jobs: int, store: Path) -> int:
 
 
 def print_replay(path: Path, name: str, device: str | None) -> int:
-    """Train a stored run again, and print both; the exit status."""
+    """Train a stored run again and print both results; returns the exit status."""
     if device is not None:
         check_device(device)
     with Store(path, readonly=True) as store, contextlib.redirect_stdout(sys.stderr):

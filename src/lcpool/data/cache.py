@@ -1,4 +1,4 @@
-"""Keeps what was read from text in columns, so that it is read once."""
+"""Keeps datasets that were read from text in a binary file, so that the text is read only once."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from torch import Tensor
 
 from lcpool.data.files import read_whole, write_atomically
 from lcpool.data.graphset import GraphSet
-from lcpool.data.source import Source
 from lcpool.data.tu import READER_VERSION, read_tu
+from lcpool.data.tu_files import Source
 
 
 def user_cache() -> Path:
@@ -32,7 +32,7 @@ def user_cache() -> Path:
 
 
 def read_cached(path: Path) -> GraphSet:
-    """Read the dataset in a folder or zip from its cache if that is up to date, else make it."""
+    """Read the dataset in a folder or zip, from the cache if that is up to date."""
     source = Source.at(path)
     key = [READER_VERSION, *(list(state) for state in source.fingerprint())]
     place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
@@ -40,12 +40,14 @@ def read_cached(path: Path) -> GraphSet:
     graphs = _load(cached, key)
     if graphs is None:
         graphs = read_tu(path)
-        _save(cached, key, graphs)
+        # Edge labels that cannot be read are to be warned of the next time as well.
+        if graphs.edge_attr is not None or not source.has_edge_features:
+            _save(cached, key, graphs)
     return graphs
 
 
 def _load(path: Path, key: list[Any]) -> GraphSet | None:
-    """The graphs in a cache file, or None where it is missing, out of date or damaged."""
+    """The graphs in a cache file; None if it is missing, out of date or damaged."""
     try:
         content = read_whole(path)
         if content.pop("key") != key:
@@ -56,7 +58,6 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
 
 
 def _save(path: Path, key: list[Any], graphs: GraphSet) -> None:
-    """Write a cache file, or say that it cannot be written."""
     columns = {field.name: getattr(graphs, field.name) for field in fields(graphs)}
     try:
         write_atomically({**columns, "x": _compact(graphs.x), "key": key}, path)
@@ -65,16 +66,15 @@ def _save(path: Path, key: list[Any], graphs: GraphSet) -> None:
 
 
 def _compact(x: Tensor) -> Tensor:
-    """One-hot features as bytes, which keep them exactly in a quarter of the space."""
+    """One-hot features as bytes: exact, and a quarter of the size."""
     small = x.to(torch.uint8)
     return small if torch.equal(small.float(), x) else x
 
 
 @functools.cache
 def _warn_unwritable(folder: Path, error: str) -> None:
-    """Say once that datasets will be read from text every time."""
     warnings.warn(
-        f"datasets cannot be cached in {folder} ({error}); "
+        f"datasets cannot be cached in {folder} ({error}) and will be read from text every time; "
         f"set LCPOOL_CACHE to a folder that can be written to.",
         stacklevel=2,
     )

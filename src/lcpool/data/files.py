@@ -14,7 +14,12 @@ from lcpool.atomic import whole_file
 def write_atomically(values: Any, path: Path) -> None:
     """Save with torch so that ``path`` is always the old file or the new one, never half of it."""
     with whole_file(path) as file:
-        torch.save(values, file)
+        try:
+            torch.save(values, file)
+        except RuntimeError as error:  # torch hides the error of the file: no space left
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def read_whole(path: Path, device: torch.device | str = "cpu") -> Any:

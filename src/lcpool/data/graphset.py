@@ -12,13 +12,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
-from lcpool.data.gather import (
-    DatasetError,
-    degree_features,
-    gather_edges,
-    gather_labels,
-    gather_rows,
-)
+from lcpool.data.checks import DatasetError
+from lcpool.data.degrees import degree_features
+from lcpool.data.pyg import gather_edges, gather_labels, gather_rows
 from lcpool.graph.checks import Trust
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
@@ -28,10 +24,10 @@ from lcpool.graph.sizes import Sizes, owners, send
 class GraphBatch(NamedTuple):
     """Some graphs of a :class:`GraphSet` as one disjoint union, as PyG batches them.
 
-    Items:
-        graph: features, edges, the graph of each node, and what the host knows of their sizes.
+    Attributes:
+        graph: features, edges, the graph of each node, and sizes that are known on the host.
         edge_attr: edge features, or None.
-        target: the number of each graph's class (:attr:`GraphSet.targets`).
+        target: the class of each graph, numbered as in :attr:`GraphSet.targets`.
     """
 
     graph: Graph
@@ -40,7 +36,6 @@ class GraphBatch(NamedTuple):
 
     @property
     def x(self) -> Tensor:
-        """Node features."""
         return self.graph.x
 
     @property
@@ -83,19 +78,19 @@ class Spans(NamedTuple):
 
     @property
     def ptr(self) -> Tensor:
-        """Where each graph would begin if these were all, and the end of the last."""
+        """Where each graph begins once only these graphs are kept, and the end of the last."""
         ptr: Tensor = cumsum(self.counts)
         return ptr
 
     @property
     def shift(self) -> Tensor:
-        """How far a graph's rows are from where they would be if these were all."""
+        """How far a graph's rows move once only these graphs are kept."""
         return self.start - self.ptr[:-1]
 
 
 @dataclass(frozen=True, eq=False)
 class GraphSet:
-    """Graphs in columns: the rows of graph g stand between ``ptr[g]`` and ``ptr[g + 1]``.
+    """Graphs in columns: graph g has the rows from ``ptr[g]`` to ``ptr[g + 1]``.
 
     Attributes:
         name: what the set is called.
@@ -103,11 +98,11 @@ class GraphSet:
         edge_index: source and target of each edge as rows of ``x``, ``[2, edges]``.
         node_ptr: where each graph's nodes begin, and the end, ``[graphs + 1]``.
         edge_ptr: the same for its edges.
-        y: the label of each graph as the data has it, ``[graphs]``, int64; -1 throughout, and no
-            classes, where the graphs came without labels.
-        classes: the labels, sorted. A subset has those of the whole set.
+        y: the label of each graph as in the data, ``[graphs]``, int64; -1 for all graphs, and no
+            classes, if the graphs have no labels.
+        classes: the labels, sorted. A subset has the classes of the whole set.
         edge_attr: features of each edge, ``[edges, features]``, or None.
-        label_widths: widths of the one-hot node labels with which the columns of ``x`` end.
+        label_widths: the width of each one-hot node label; these are the last columns of ``x``.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
@@ -129,15 +124,16 @@ class GraphSet:
 
     @classmethod
     def from_graphs(cls, graphs: Iterable[Data], name: str = "graphs") -> GraphSet:
-        """Gather PyG graphs, or a PyG dataset, as they are.
+        """Make a set of PyG graphs, or of a PyG dataset.
 
-        Graphs without ``x`` get degree features (:func:`lcpool.data.gather.degree_features`);
-        without ``y`` they have no classes. Whatever only some of the graphs have is an error.
+        Graphs without ``x`` get degree features (:func:`lcpool.data.degrees.degree_features`);
+        without ``y`` they have no classes. An ``x`` or ``y`` that only some graphs have is an
+        error.
         """
         rows = [graphs] if isinstance(graphs, Data) else list(graphs)
         if not rows or not all(isinstance(graph, Data) for graph in rows):
             kinds = ", ".join(sorted({type(graph).__name__ for graph in rows})) or "nothing"
-            hint = ' Several datasets go by name: {"a": graphs, "b": others}.' if rows else ""
+            hint = ' Pass several datasets by name: {"a": graphs, "b": others}.' if rows else ""
             raise DatasetError(f"{name}: expected PyG Data objects, got {kinds}.{hint}")
         edges, edge_counts = gather_edges(name, rows)
         node_counts = torch.tensor([graph.num_nodes for graph in rows])
@@ -160,7 +156,6 @@ class GraphSet:
 
     @property
     def num_features(self) -> int:
-        """Width of the node features."""
         return self.x.size(1)
 
     @property
@@ -170,13 +165,7 @@ class GraphSet:
 
     @cached_property
     def targets(self) -> Tensor:
-        """The number of each graph's class, as networks count them: ``classes[targets] == y``.
-
-        -1 throughout for graphs without labels.
-
-        Raises:
-            DatasetError: if a label is none of the classes.
-        """
+        """The class of each graph, counted from 0: ``classes[targets] == y``; -1 without labels."""
         if not self.classes:
             return torch.full_like(self.y, -1)
         classes = torch.tensor(self.classes, device=self.y.device)
@@ -193,12 +182,12 @@ class GraphSet:
 
     @cached_property
     def nodes(self) -> Spans:
-        """Where the nodes of each graph stand, on the host whatever the device."""
+        """The rows of each graph's nodes, on the host."""
         return Spans.of(self.node_ptr)
 
     @cached_property
     def edges(self) -> Spans:
-        """Where the edges of each graph stand, on the host whatever the device."""
+        """The rows of each graph's edges, on the host."""
         return Spans.of(self.edge_ptr)
 
     @property
@@ -213,7 +202,7 @@ class GraphSet:
 
     @cached_property
     def undirected(self) -> bool:
-        """Whether every edge stands in both directions, equally often."""
+        """Whether every edge has a reverse edge, and as many copies of it."""
         source, target = self.edge_index
         size = self.x.size(0)
         there, back = (source * size + target).sort()[0], (target * size + source).sort()[0]
@@ -235,7 +224,7 @@ class GraphSet:
     def batch(self, index: Tensor) -> GraphBatch:
         """The graphs ``index`` in that order, made on the device of the columns.
 
-        Every size is known from the counts on the host, so that a GPU is never waited for.
+        All sizes are known on the host: nothing synchronises with a GPU.
 
         Args:
             index: numbers of graphs, ``[batch_size]``, int64, on the host. May repeat.
@@ -266,10 +255,7 @@ class GraphSet:
         return GraphBatch(graph, attr, self.targets[picked])
 
     def subset(self, index: Tensor) -> GraphSet:
-        """The graphs ``index``, in that order, as a set of their own with the same classes.
-
-        Every graph keeps its label.
-        """
+        """The graphs ``index``, in that order, as a set with the same classes and labels."""
         part = self.batch(index)
         return replace(
             self,
@@ -282,7 +268,7 @@ class GraphSet:
         )
 
     def to_graphs(self) -> list[Data]:
-        """The graphs as PyG ``Data`` objects that share the memory of the columns' features."""
+        """The graphs as PyG ``Data`` objects; their features share memory with the columns."""
         node_ptr, edge_ptr = self.node_ptr.tolist(), self.edge_ptr.tolist()
         graphs = []
         for g in range(len(self)):

@@ -1,142 +1,178 @@
-"""From a name, a path or PyG graphs to a :class:`GraphSet`."""
+"""Finds a dataset by its name or path, and loads it."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import re
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from lcpool.data.builtin import builtin
 from lcpool.data.cache import read_cached, user_cache
-from lcpool.data.gather import DatasetError
+from lcpool.data.checks import DatasetError, DataWarning, warn_of_directed, warn_once
 from lcpool.data.graphset import GraphSet
-from lcpool.data.notices import on_files, on_graphs, say_once
-from lcpool.data.table import paper_datasets
+from lcpool.data.tu_files import Source
 
 BUILTIN = "builtin"
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
+_TU = """
+    PROTEINS ENZYMES Mutagenicity DD NCI1 COX2 MUTAG NCI109 AIDS BZR BZR_MD COX2_MD DHFR DHFR_MD
+    ER_MD FRANKENSTEIN PTC_FM PTC_FR PTC_MM PTC_MR MCF-7 MOLT-4 NCI-H23 OVCAR-8 P388 PC-3 SF-295
+    SN12C SW-620 UACC257 Yeast KKI OHSU Peking_1 PROTEINS_full COIL-DEL COIL-RAG Cuneiform
+    Fingerprint FIRSTMM_DB Letter-high Letter-low Letter-med MSRC_9 MSRC_21 MSRC_21C COLLAB DBLP_v1
+    deezer_ego_nets github_stargazers IMDB-BINARY IMDB-MULTI REDDIT-BINARY REDDIT-MULTI-5K
+    REDDIT-MULTI-12K reddit_threads twitch_egos TWITTER-Real-Graph-Partial COLORS-3 SYNTHETIC
+    SYNTHETICnew Synthie TRIANGLES
+"""
+# Datasets of TU for classification. Others can be downloaded too, by their exact names.
+TU_DATASETS = tuple(_TU.split())
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
+
+PathLike = str | os.PathLike[str]
 
 
 def load_dataset(
-    name_or_path: str | os.PathLike[str] | GraphSet | Iterable[Data],
-    root: str | os.PathLike[str] | None = None,
+    name_or_path: PathLike | GraphSet | Iterable[Data],
+    root: PathLike | None = None,
     name: str | None = None,
 ) -> GraphSet:
-    """Load a dataset; what was read from text is cached in columns.
+    """Load a dataset; datasets in text files are cached.
 
-    What may not be as it was meant, edges in one direction only and attributes of edges that no
-    network here reads, is said once as a :class:`~lcpool.data.DataWarning`.
+    Edges without a reverse edge, and edge attributes, which the networks here do not read, are
+    reported once as a :class:`~lcpool.data.DataWarning`.
 
     Args:
-        name_or_path: the name of a TU dataset, the path of its zip or folder, ``"builtin"`` for
-            the built-in one, PyG graphs in a list or a batch, or a PyG dataset. The case of a
-            :func:`known name <known_datasets>` does not matter.
-        root: the folder to look for names in first, and to download to. After it come the folder
-            named by ``LCPOOL_DATA`` and the user's cache.
-        name: what to call the dataset; by default its own name, and "graphs" for a list.
+        name_or_path: the name of a TU dataset, whatever its case; the path of its zip or folder
+            (``PATH/NAME`` if there are several datasets in it); ``"builtin"`` for the built-in one;
+            PyG graphs in a list or a batch; or a PyG dataset.
+        root: the folder in which names are searched first, and to which datasets are downloaded.
+            After it come the folder ``LCPOOL_DATA`` and the user's cache.
+        name: what to call the dataset; by default its own name, or "graphs" for a list.
 
     Example:
         >>> load_dataset("builtin").num_classes
         2
     """
     if isinstance(name_or_path, str | os.PathLike | GraphSet):
-        graphs = read_dataset(name_or_path, root)
+        graphs = _read(name_or_path, root)
         graphs = graphs if name is None else replace(graphs, name=name)
-        messages = on_files(graphs)
+        if graphs.edge_attr is not None:
+            warn_once(f"{graphs.name}: the networks here do not read edge labels and attributes.")
     else:
         own = getattr(name_or_path, "name", None)
-        usual = own if isinstance(own, str) else "graphs"
+        default = own if isinstance(own, str) else "graphs"
         rows = single_graphs(name_or_path)
-        graphs = GraphSet.from_graphs(rows, usual if name is None else name)
-        messages = on_graphs(graphs, rows)
-    for message in messages:
-        say_once(message)
+        graphs = GraphSet.from_graphs(rows, default if name is None else name)
+        _warn_of_edge_attributes(graphs.name, rows)
+    warn_of_directed(graphs)
     return graphs
 
 
-def read_dataset(
-    name_or_path: str | os.PathLike[str] | GraphSet, root: str | os.PathLike[str] | None = None
-) -> GraphSet:
-    """As :func:`load_dataset`, without warnings: for workers, whose user has been told already."""
+def read_dataset(name_or_path: PathLike | GraphSet, root: PathLike | None = None) -> GraphSet:
+    """:func:`load_dataset` without warnings, for workers: the user has seen them already."""
+    with warnings.catch_warnings(action="ignore", category=DataWarning):
+        return _read(name_or_path, root)
+
+
+def _read(name_or_path: PathLike | GraphSet, root: PathLike | None) -> GraphSet:
     if isinstance(name_or_path, GraphSet):
         return name_or_path
-    if known_name(os.fspath(name_or_path)) == BUILTIN:
+    if is_builtin(name_or_path):
         return builtin()
     return read_cached(locate(name_or_path, root))
 
 
+def is_builtin(name_or_path: PathLike) -> bool:
+    """Whether this is the name of the built-in dataset, whatever its case."""
+    return os.fspath(name_or_path).lower() == BUILTIN
+
+
 def single_graphs(graphs: Data | Iterable[Data]) -> list[Data]:
-    """PyG graphs one by one: a batch, or each of several, is taken apart."""
+    """PyG graphs one by one; batches are taken apart."""
     found: list[Data] = []
     for item in [graphs] if isinstance(graphs, Data) else graphs:
         found += item.to_data_list() if isinstance(item, Batch) else [item]
     return found
 
 
-def locate(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | None) -> Path:
-    """The folder or zip of a dataset, downloaded if need be."""
+def _warn_of_edge_attributes(name: str, graphs: Iterable[Data]) -> None:
+    found = {
+        key
+        for graph in graphs
+        for key in ("edge_attr", "edge_weight")
+        if isinstance(value := getattr(graph, key, None), Tensor) and value.numel()
+    }
+    if found:
+        keys, none = " and ".join(sorted(found)), " and ".join(f"{k}=None" for k in sorted(found))
+        warn_once(
+            f"{name}: the networks here do not read {keys}, only which nodes are connected. To use "
+            f"edge attributes, put lcpool's layers into a network of your own whose convolutions "
+            f"read them; to silence this, set {none}."
+        )
+
+
+def locate(name_or_path: PathLike, root: PathLike | None) -> Path:
+    """The folder or zip of a dataset, downloaded if it is not on this machine."""
     found = find_dataset(name_or_path, root)
     if found is not None:
         return found
-    name = os.fspath(name_or_path)
-    if not _NAME.fullmatch(name) or name.endswith(".zip"):
-        raise DatasetError(f"'{name}' is neither the name of a dataset nor a path that exists.")
+    name = check_name(os.fspath(name_or_path))
     from lcpool.data.download import download
 
+    usual = {known.lower(): known for known in TU_DATASETS}
     try:
-        return download(known_name(name), data_folders(root)[0])
+        return download(usual.get(name.lower(), name), data_folders(root)[0])
     except DatasetError as error:
-        if (meant := _similar_name(known_name(name))) is None:
+        close = difflib.get_close_matches(name.lower(), usual, n=1)
+        if not close or close[0] == name.lower():
             raise
-        raise DatasetError(f"{error} Did you mean {meant}?") from error
+        raise DatasetError(f"{error} Did you mean {usual[close[0]]}?") from error
 
 
-def find_dataset(
-    name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None
-) -> Path | None:
+def check_name(name: str) -> str:
+    """The name of a TU dataset; an error if it cannot be one."""
+    if not _NAME.fullmatch(name) or name.endswith(".zip"):
+        short = name if len(name) <= 100 else f"{name[:100]}…"
+        raise DatasetError(f"{short!r} is neither the name of a dataset nor a path that exists.")
+    return name
+
+
+def find_dataset(name_or_path: PathLike, root: PathLike | None = None) -> Path | None:
     """The folder or zip of a dataset if it is on this machine, else None."""
     path = Path(name_or_path).expanduser()
-    # A bare word is first of all a name, as it stands before as it is usually spelt.
-    if path.name != name_or_path or path.suffix == ".zip":
-        places = [path]
-    else:
-        usual = known_name(path.name)
-        places = [*_places(path.name, root), path, *_places(usual, root)]
-    return next((place for place in places if place.exists()), None)
+    if path.name != os.fspath(name_or_path) or path.suffix == ".zip":
+        within_zip = any(map(os.path.isfile, path.parents))
+        exists = os.path.exists(path) or os.path.exists(f"{path}_A.txt") or within_zip
+        return path if exists else None
+    name, folders = path.name.lower(), data_folders(root)
+    exact = [folder / file for folder in folders for file in (f"{path.name}.zip", path.name)]
+    alike = (
+        f for folder in folders for f in _files(folder) if f.name.lower() in (f"{name}.zip", name)
+    )
+    return next((place for place in (*exact, path, *alike) if os.path.exists(place)), None)
 
 
-def _places(name: str, root: str | os.PathLike[str] | None) -> list[Path]:
-    return [folder / file for folder in data_folders(root) for file in (f"{name}.zip", name)]
-
-
-def known_datasets() -> list[str]:
-    """The names that need no looking up: the paper's, TU's smallest, and the built-in one."""
-    return [*paper_datasets(), "MUTAG", BUILTIN]
-
-
-def known_name(name: str) -> str:
-    """The usual spelling of a known dataset's name, whatever its case; other names as they are.
-
-    >>> known_name("proteins"), known_name("my_data")
-    ('PROTEINS', 'my_data')
-    """
-    return next((known for known in known_datasets() if known.lower() == name.lower()), name)
-
-
-def data_folders(root: str | os.PathLike[str] | None = None) -> list[Path]:
+def data_folders(root: PathLike | None = None) -> list[Path]:
     """Where datasets are looked for, in this order; downloads go to the first."""
     named = (root, os.environ.get("LCPOOL_DATA"), user_cache() / "tu")
     return [Path(folder).expanduser() for folder in named if folder]
 
 
-def _similar_name(name: str) -> str | None:
-    """The known name that an unknown one may have been meant to be."""
-    known = {spelt.lower(): spelt for spelt in known_datasets()}
-    close = difflib.get_close_matches(name.lower(), known, n=1)
-    return known[close[0]] if close and name not in known.values() else None
+def local_datasets(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Name and path of every dataset in a folder."""
+    for path in _files(folder):
+        with suppress(DatasetError):  # Other files may be there too.
+            Source.at(path)
+            yield path.name.removesuffix(".zip"), path
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if os.path.isdir(folder) else []

@@ -1,21 +1,23 @@
-"""Reads TU datasets, tidy or not.
+"""Reads TU datasets.
 
-What is done to them, in the order of PyG's reader so that numbers compare:
+The result is the same as from PyG's reader:
 
-- Input features are the attributes, then every node label one-hot over the range from its least to
-  its largest value, unused ones included. A set with neither gets its degrees one-hot.
-- Unlike there, labels whose range is wider than :data:`MAX_SPAN` are numbered by the values that
-  occur.
-- Self-loops are dropped (convolutions that want them add their own), and of several lines for one
-  edge the first counts. Edges are not made undirected.
-- Class labels may be any integers; in their order they become the labels 0, 1, …. The numbers in
-  the file are not kept.
+- Node features are the attributes, then every node label one-hot over the range from its smallest
+  to its largest value, unused values included. A set with neither gets its degrees one-hot.
+- Unlike in PyG, labels whose range is wider than :data:`MAX_SPAN` have a column for each value that
+  occurs.
+- Self-loops are dropped (convolutions that need them add them), and of several lines for one edge
+  the first counts. Edges are not made undirected.
+- Class labels may be any integers; in their order they become the labels 0, 1, ….
 """
 
 from __future__ import annotations
 
-import io
-import re
+import itertools
+import warnings
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,25 +26,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lcpool.data.gather import DatasetError, degree_features
+from lcpool.data.checks import DatasetError, warn_once
+from lcpool.data.degrees import degree_features
 from lcpool.data.graphset import GraphSet
-from lcpool.data.source import Source
+from lcpool.data.tu_files import Source
 
-# To be raised whenever the same files are read into something else: caches are then made anew.
+# Increase it whenever the same files give another result: caches are then written again.
 READER_VERSION = 3
 
 # The widest range of labels with a column for each value in it, used or not.
 MAX_SPAN = 4096
 
-# Numbers in one matrix of features, 4 GiB: wider sets exist (labels that are serial numbers), and
-# are better refused than left to eat the memory.
+# The most numbers in a matrix of features, 4 GiB: some sets have serial numbers as labels.
 MAX_NUMBERS = 2**30
 
-# Up to here every integer has a float64 of its own.
+# Up to here float64 holds every integer exactly.
 MAX_INTEGER = 2**53
-
-# A line of nothing but spaces, which numpy takes for a number.
-BLANK = re.compile(r"\n[ \t\r]+(?=\n|$)")
 
 Array = NDArray[Any]
 
@@ -58,22 +57,19 @@ class NumberFile:
     @classmethod
     def read(cls, source: Source, kind: str, dtype: type, width: int | None = None) -> NumberFile:
         """Read ``NAME_kind.txt``; ``width`` is how many columns it must have."""
-        text = source.text(kind)
-        if not text.strip():
+        values = _parse(source, kind, dtype)
+        if not len(values):
             return cls(source, kind, np.empty((0, width or 0), dtype))
-        try:
-            file = cls(source, kind, _parse(text, dtype))
-        except ValueError as error:
-            raise DatasetError(f"{source.where(kind)}{_bad_line(text, dtype, error)}") from None
-        if width is not None and file.values.shape[1] != width:
-            file.fail(0, f"expected {width} value(s) a line, not {file.values.shape[1]}.")
+        file = cls(source, kind, values)
+        if width is not None and values.shape[1] != width:
+            file.fail(0, f"expected {width} value(s) per line, not {values.shape[1]}.")
         return file
 
     def fail(self, row: int, problem: str) -> NoReturn:
         """Raise with the line of ``row``, which is searched for only now."""
-        lines = self.source.text(self.kind).split("\n")
-        rows = [number for number, line in enumerate(lines, 1) if line.strip()]
-        raise DatasetError(f"{self.source.where(self.kind)}, line {rows[row]}: {problem}")
+        with self.source.open(self.kind) as file:
+            number, _ = next(itertools.islice(_filled(file), row, None))
+        raise DatasetError(f"{self.source.where(self.kind)}, line {number}: {problem}")
 
     def require(self, ok: Any, problem: str) -> None:
         """Raise at the first row that is not ``ok``, formatting its values into ``problem``."""
@@ -117,9 +113,9 @@ def read_tu(path: Path) -> GraphSet:
 
 
 def _read_labels(source: Source) -> tuple[Array, int]:
-    """The label of each graph, numbered in the order of those in the file, and how many occur."""
+    """The class of each graph, from 0 in the order of the labels, and how many there are."""
     if "graph_labels" not in source.files and "graph_attributes" in source.files:
-        raise DatasetError(f"{source.path}: graphs have no classes but values, for regression.")
+        raise DatasetError(f"{source.path}: for regression, which is not supported (no classes).")
     labels = NumberFile.read(source, "graph_labels", np.int64, width=1)
     if not len(labels.values):
         raise DatasetError(f"{source.where('graph_labels')}, line 1: the file is empty.")
@@ -147,11 +143,27 @@ def _read_edges(source: Source, graph: Array) -> tuple[Array, Array | None]:
     )
     edges = lines.values.T - 1
     lines.require(graph[edges[0]] == graph[edges[1]], "edge {}, {} joins nodes of two graphs.")
-    return edges, _features(source, "edge", edges.shape[1])[0]
+    return edges, _edge_features(source, edges.shape[1])
+
+
+def _edge_features(source: Source, count: int) -> Array | None:
+    """The features of the edges, which no network here needs: a warning if they are unreadable."""
+    try:
+        return _features(source, "edge", count)[0]
+    except DatasetError as error:
+        warn_once(f"{source.name}: read without edge labels and attributes: {error}")
+        return None
+
+
+def count_edge_lines(path: Path) -> int:
+    """How many lines ``NAME_A.txt`` has, with those that :func:`read_tu` drops."""
+    source = Source.at(path)
+    with source.open("A") as file:
+        return sum(1 for _ in _filled(file))
 
 
 def _coalesce(edges: Array, num_nodes: int) -> tuple[Array, Array]:
-    """The edges sorted, each once and without self-loops, and the line each was first seen on."""
+    """The edges sorted, each once and without self-loops, and the line on which each is first."""
     lines = np.flatnonzero(edges[0] != edges[1])
     keys, first = np.unique(edges[0, lines] * num_nodes + edges[1, lines], return_index=True)
     return np.stack(np.divmod(keys, max(num_nodes, 1))), lines[first]
@@ -204,44 +216,45 @@ def _pointers(graph: Array, num_graphs: int) -> torch.Tensor:
     return torch.from_numpy(np.concatenate([[0], counts.cumsum()]))
 
 
-def _parse(text: str, dtype: type) -> Array:
-    """The numbers of all lines; integers may be written as 1.0."""
-    text = BLANK.sub("", text.lstrip())
-    try:
-        return np.loadtxt(io.StringIO(text), dtype, comments=None, delimiter=",", ndmin=2)
-    except ValueError:
-        if dtype is not np.int64:
-            raise
-        numbers = np.loadtxt(io.StringIO(text), float, comments=None, delimiter=",", ndmin=2)
-        if not ((numbers == np.round(numbers)) & (np.abs(numbers) < MAX_INTEGER)).all():
-            raise
-        return numbers.astype(np.int64)
+def _parse(source: Source, kind: str, dtype: type) -> Array:
+    """The numbers of all lines that are not blank."""
+    quiet = warnings.catch_warnings(action="ignore")  # numpy warns of an empty file.
+    with source.open(kind) as file, suppress(ValueError), quiet:
+        return np.loadtxt(file, dtype, comments=None, delimiter=",", ndmin=2)
+    return _parse_slowly(source, kind, dtype)
 
 
-def _bad_line(text: str, dtype: type, error: ValueError) -> str:
-    """Which line could not be parsed, and why."""
-    kind, fits = ("an integer", _is_integer) if dtype is np.int64 else ("a number", _is_number)
+def _parse_slowly(source: Source, kind: str, dtype: type) -> Array:
+    """The same for what numpy refuses: integers written as 1.0, lines of spaces, and errors."""
+    whole = dtype is np.int64
+    values: array[Any] = array("q" if whole else "d")
     width = 0
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        cells = line.split(",")
-        width = width or len(cells)
-        if len(cells) != width:
-            return f", line {number}: {len(cells)} value(s), where the lines before have {width}."
-        for cell in cells:
-            if not fits(cell):
-                return f", line {number}: '{cell.strip()}' is not {kind}."
-    return f": {error}"
+    with source.open(kind) as file:
+        for at, line in _filled(file):
+            where, cells = f"{source.where(kind)}, line {at}", line.split(",")
+            width = width or len(cells)
+            if len(cells) != width:
+                raise DatasetError(f"{where}: {len(cells)} value(s), the lines before {width}.")
+            for cell in cells:
+                try:
+                    values.append(_integer(cell) if whole else float(cell))
+                except (ValueError, OverflowError):
+                    noun = "an integer" if whole else "a number"
+                    raise DatasetError(f"{where}: '{cell.strip()[:40]}' is not {noun}.") from None
+    with np.errstate(over="ignore"):  # What is too large for float32 is reported as not finite.
+        return np.array(values, dtype).reshape(-1, max(width, 1))
 
 
-def _is_number(cell: str) -> bool:
+def _integer(cell: str) -> int:
     try:
-        float(cell)
+        return int(cell)
     except ValueError:
-        return False
-    return True
+        value = float(cell)
+    if not value.is_integer() or abs(value) >= MAX_INTEGER:
+        raise ValueError
+    return int(value)
 
 
-def _is_integer(cell: str) -> bool:
-    return _is_number(cell) and float(cell).is_integer() and abs(float(cell)) < MAX_INTEGER
+def _filled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers."""
+    return ((number, line) for number, line in enumerate(lines, 1) if not line.isspace())

@@ -1,4 +1,4 @@
-"""Pool a built-in graph with every operator and show what each did to it."""
+"""Pool a built-in graph with every operator and show what comes out."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ring_of_cliques(cliques: int = 9, size: int = 4) -> tuple[Tensor, Tensor]:
 
 
 def num_components(edge_index: Tensor, num_nodes: int) -> int:
-    """The number of connected components; nodes take the least label around until none can."""
+    """The number of connected components: nodes take the smallest label around until none can."""
     label = torch.arange(num_nodes)
     while True:
         least = label.scatter_reduce(0, edge_index[1], label[edge_index[0]], "amin")
@@ -60,7 +60,7 @@ def num_components(edge_index: Tensor, num_nodes: int) -> int:
 
 
 def pooled_by_all(x: Tensor, edge_index: Tensor) -> dict[str, Pooled]:
-    """The graph pooled by every operator, each with its own first parameters."""
+    """The graph pooled by every operator, untrained."""
     out = {}
     for name, make in OPERATORS.items():
         torch.manual_seed(0)
@@ -69,7 +69,7 @@ def pooled_by_all(x: Tensor, edge_index: Tensor) -> dict[str, Pooled]:
 
 
 def show_graph() -> None:
-    """Print a table with a row for each operator."""
+    """Print a table with a row per operator."""
     x, edge_index = ring_of_cliques()
     table = Table(
         title=f"A ring of 9 cliques: {x.size(0)} nodes, {edge_index.size(1)} edges, 1 part"
@@ -87,9 +87,9 @@ def show_graph() -> None:
     console = Console()
     console.print(table)
     console.print(
-        "Untrained layers, ratio 0.5 (or 18 clusters). TopK and SAG keep the edges between kept "
-        "nodes, and the ring breaks.\nLCPool connects kept nodes whose clusters touch: it stays "
-        "whole."
+        "Untrained layers, ratio 0.5 (or 18 clusters). TopK and SAG only keep edges between kept "
+        "nodes: the ring breaks.\nLCPool connects kept nodes whose clusters touch: the ring stays "
+        "in one part."
     )
 
 

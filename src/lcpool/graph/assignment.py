@@ -1,8 +1,6 @@
-"""S: which input nodes make up each pooled node, sparse or dense, with the same interface."""
+"""S: which input nodes make up each pooled node."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,22 +9,25 @@ from lcpool.graph.checks import Checks, check_count, check_index, check_range
 from lcpool.graph.edges import Entries
 from lcpool.graph.lazy import lazy
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import is_traced, operator
+from lcpool.ops.operator import as_operator, is_traced, new_size
 from lcpool.ops.weighted_sum import weighted_sum
 
 
 class Assignment:
-    r"""The assignment matrix S in coordinates: :math:`s_{ij}` is what node i gives to cluster j.
+    r"""The assignment matrix S: :math:`s_{ij}` is the weight of node i in cluster j.
 
-    The fields have the names and the order of PyG's ``SelectOutput``. Entries that are given twice
-    are added.
+    .. math::
+        X' = S^\top X, \qquad A' = S^\top A S
+
+    S is sparse, in coordinates. The fields have the names and the order of PyG's ``SelectOutput``.
+    Duplicate entries are added.
 
     Args:
         node_index: row i of each entry, ``[num_entries]``.
         num_nodes: rows of S.
         cluster_index: column j of each entry, ``[num_entries]``.
         num_clusters: columns of S.
-        weight: the entries, ``[num_entries]``; ones where it is None.
+        weight: the entries, ``[num_entries]``; ones by default.
 
     Example:
         >>> S = Assignment.of_labels(torch.tensor([0, 0, 1, -1]))
@@ -49,12 +50,12 @@ class Assignment:
             check_count("num_clusters", num_clusters)
         if node_index.dim() != 1 or node_index.shape != cluster_index.shape:
             raise ValueError(
-                f"an assignment needs a node and a cluster for each entry, not shapes "
+                f"'node_index' and 'cluster_index' must have one shape, [num_entries], not "
                 f"{list(node_index.shape)} and {list(cluster_index.shape)}."
             )
         if weight is not None and weight.shape != node_index.shape:
             raise ValueError(
-                f"an assignment of {node_index.numel()} entries needs as many weights, not shape "
+                f"'weight' must have shape {list(node_index.shape)}, one per entry, not "
                 f"{list(weight.shape)}."
             )
         self.node_index, self.num_nodes = node_index, num_nodes
@@ -63,11 +64,10 @@ class Assignment:
 
     @classmethod
     def of_labels(cls, labels: Tensor, num_clusters: int | None = None) -> Assignment:
-        """Clusters that share no node: node i belongs to cluster ``labels[i]``, to none if −1.
+        """Clusters that share no node: node i belongs to cluster ``labels[i]``, or to none if −1.
 
-        Clusters are numbered without gaps (``torch.unique(labels, return_inverse=True)[1]`` closes
-        them). There is an entry for each node that belongs to one, in the order of the nodes.
-        Without ``num_clusters`` there are as many as the largest label says, for which a GPU
+        Clusters must be numbered without gaps (``torch.unique(labels, return_inverse=True)[1]``
+        closes them). Without ``num_clusters`` there are 1 + the largest label, for which a GPU
         synchronises.
         """
         labels = check_index("labels", labels)
@@ -78,13 +78,13 @@ class Assignment:
 
     @classmethod
     def of_nodes(cls, perm: Tensor, num_nodes: int) -> Assignment:
-        """I(:, î): every node of ``perm`` is a cluster of its own (proposition 3)."""
+        """I(:, î): each node of ``perm`` is a cluster (proposition 3)."""
         clusters = torch.arange(perm.numel(), device=perm.device)
         return cls(perm, num_nodes, clusters, perm.numel())
 
     @classmethod
     def of_entries(cls, entries: Entries, weight: Tensor | None) -> Assignment:
-        """Nodes are sources, clusters are targets."""
+        """From entries whose sources are nodes and whose targets are clusters."""
         S = cls(entries.source, entries.num_sources, entries.target, entries.num_targets, weight)
         S.entries = entries
         return S
@@ -97,14 +97,14 @@ class Assignment:
 
     @lazy
     def entries(self) -> Entries:
-        """The entries by node and by cluster, once it is known that there are such."""
+        """The entries by node and by cluster, checked."""
         checks = Checks()
         S = self.checked(checks)
         checks.settle()
         return Entries(S.node_index.long(), S.cluster_index.long(), S.num_nodes, S.num_clusters)
 
     def checked(self, checks: Checks) -> Assignment:
-        """S, once it is known that its entries are of nodes and clusters."""
+        """S with indices that are in range."""
         node = check_range("assignment.node_index", self.node_index, self.num_nodes, "node", checks)
         cluster = check_range(
             "assignment.cluster_index", self.cluster_index, self.num_clusters, "cluster", checks
@@ -117,7 +117,7 @@ class Assignment:
         return self._sum(x, self.entries)
 
     def lift(self, x: Tensor) -> Tensor:
-        """S X': the features of the clusters brought back to the nodes they came from."""
+        """S X': the features of the clusters brought back to their nodes."""
         check_rows(x, self.num_clusters)
         return self._sum(x, self.entries.reversed)
 
@@ -127,7 +127,7 @@ class Assignment:
         return out.view(out.size(0), *x.shape[1:])
 
     def columns(self, perm: Tensor, checks: Checks | None = None) -> Assignment:
-        """S' = S(:, î): the clusters in ``perm`` alone, in its order."""
+        """S' = S(:, î): only the clusters in ``perm``, in its order."""
         found = None
         if not is_traced():
             found = kernels(perm).select_columns(
@@ -143,7 +143,7 @@ class Assignment:
         return Assignment(node, self.num_nodes, cluster, perm.numel(), weight)
 
     def row_means(self, dtype: torch.dtype) -> Assignment:
-        """Entries that count once each and rows that sum to one: :meth:`lift` takes plain means."""
+        """S with equal weights in each row, which sum to one: :meth:`lift` takes means."""
         columns = max(self.num_clusters, 1)
         keys = torch.unique(self.node_index * columns + self.cluster_index)
         node, cluster = keys // columns, keys % columns
@@ -152,10 +152,10 @@ class Assignment:
         return Assignment(node, self.num_nodes, cluster, self.num_clusters, weight)
 
     def labels(self, perm: Tensor | None = None) -> Tensor:
-        r"""The cluster that each node belongs to most, ``[num_nodes]``: :math:`\arg\max_j s_{ij}`.
+        r"""The cluster of largest weight of each node, ``[num_nodes]``: :math:`\arg\max_j s_{ij}`.
 
-        −1 for a node that belongs to none. Ties go to the node's own cluster, where ``perm`` says
-        which node each cluster stands on, then to the lower number.
+        −1 for a node without one. Ties go to the cluster that has the node as its centre, if
+        ``perm`` tells the centre of each cluster, then to the lower number.
         """
         node, cluster = self.node_index.long(), self.cluster_index.long()
         weight = torch.ones_like(node) if self.weight is None else self.weight.detach()
@@ -163,7 +163,7 @@ class Assignment:
         weight = weight.new_zeros(keys.numel()).index_add(0, entry, weight)
         node, cluster = keys // max(self.num_clusters, 1), keys % max(self.num_clusters, 1)
         own = torch.zeros_like(node) if perm is None else (perm[cluster] == node).long()
-        # Sorts that keep the order of equals, the least important first; zeros count as absent.
+        # Stable sorts, the least important key first; entries of weight 0 do not count.
         order = cluster.argsort(stable=True)
         for key, descending in ((own, True), (weight, True), (node, False)):
             order = order[key[order].argsort(stable=True, descending=descending)]
@@ -175,7 +175,7 @@ class Assignment:
         return labels.index_put((node[first],), cluster[first])
 
     def strays(self, edge_index: Tensor) -> Tensor:
-        """Which entries of a square S lie where I + A is zero, ``[num_entries]``."""
+        """Which entries of a square S are at zeros of I + A, ``[num_entries]``."""
         edges = edge_index[0] * self.num_clusters + edge_index[1]
         loop = self.node_index == self.cluster_index
         entries = self.node_index * self.num_clusters + self.cluster_index
@@ -204,7 +204,7 @@ class Assignment:
 def clusters(
     edge_index: Tensor, perm: Tensor, num_nodes: int, checks: Checks | None = None
 ) -> Assignment:
-    """(I + A)(:, î): each kept node with all that have an edge into it (prerequisite 4)."""
+    """(I + A)(:, î): each kept node and all nodes with an edge into it (prerequisite 4)."""
     target = positions(perm, num_nodes).index_select(0, edge_index[1])
     into_kept = nonzero(target >= 0, checks)
     itself = torch.arange(perm.numel(), device=perm.device)
@@ -214,41 +214,30 @@ def clusters(
 
 
 def check_rows(x: Tensor, rows: int) -> None:
-    """Raise unless ``x`` holds floating-point features of so many rows."""
+    """Raise unless ``x`` holds floating-point features and has ``rows`` rows."""
     if not x.is_floating_point() or x.dim() == 0 or x.size(0) != rows:
         raise ValueError(
-            f"expected floating-point features of {rows} rows, not {x.dtype} of shape "
+            f"'x' must hold floating-point features of {rows} rows, not {x.dtype} of shape "
             f"{list(x.shape)}."
         )
 
 
 def positions(perm: Tensor, size: int) -> Tensor:
-    """Where each index stands in ``perm``, −1 where it does not."""
+    """The position of each index in ``perm``, −1 if it is not there."""
     where = perm.new_full((size,), -1)
     where[perm] = torch.arange(perm.numel(), device=perm.device)
     return where
 
 
 def nonzero(mask: Tensor, checks: Checks | None = None) -> Tensor:
-    """The indices where ``mask`` holds; pending ``checks`` are read with their number."""
+    """The indices where ``mask`` is true; pending ``checks`` are read with their number."""
     if checks is None or mask.device.type == "cpu" or is_traced():
         return mask.nonzero().view(-1)
     (size,) = checks.read(mask.sum())
     return torch.nonzero_static(mask, size=size).view(-1)
 
 
-class LabelCount:
-    """The number of clusters that labels name: one more than the largest."""
-
-    @staticmethod
-    def forward(labels: Tensor) -> int:
-        """Read the largest."""
-        return int(labels.max()) + 1 if labels.numel() else 0
-
-    @staticmethod
-    def fake(labels: Tensor) -> Any:
-        """Not known before."""
-        return torch.library.get_ctx().new_dynamic_size()
-
-
-label_count = operator("label_count(Tensor labels) -> SymInt", LabelCount)
+@as_operator("label_count(Tensor labels) -> SymInt", lambda labels: new_size())
+def label_count(labels: Tensor) -> int:
+    """The number of clusters: 1 + the largest label."""
+    return int(labels.max()) + 1 if labels.numel() else 0

@@ -1,24 +1,23 @@
-"""What may enter an operator, and how a GPU reports what may not.
+"""Checks of the input of operators, on a GPU without synchronising.
 
-Shapes, types and devices are known on the host and raise at once. Whether an index is in range is
-known only on the device: asking a GPU would make the host wait for it. So on a GPU the verdict is
-kept as a flag and read together with the next output size, which the host must wait for anyway.
+Shapes, types and devices are known on the host: wrong ones raise at once. Whether an index is in
+range is known only on the device, and asking a GPU would synchronise. So there the result of the
+check stays on the GPU, and is read together with the next output size, which synchronises anyway.
 
-Where a call is traced to be run again, there is nothing to ask yet: an operator asks, each time,
-and gives what was checked, so that whatever is computed from it comes after the check.
+In a traced call there are no values yet: an operator checks them in each run and returns them, so
+that what is computed from them comes after the check.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from lcpool.ops.operator import is_traced, operator
+from lcpool.ops.operator import as_operator, is_traced, new_size
 
 INDEX_TYPES = (torch.int64, torch.int32)
 # Kernels number nodes, and the edges of a node, in 32 bits.
@@ -26,22 +25,22 @@ MAX_COUNT = 2**31 - 1
 
 
 class Checks:
-    """Verdicts that are pending on the device, each with the sentence to raise it with."""
+    """Results of checks that are pending on the device, each with its error message."""
 
     def __init__(self) -> None:
         self._pending: list[tuple[Tensor, Callable[[], str]]] = []
 
     def require(self, value: Tensor, ok: Tensor, message: Callable[[], str]) -> Tensor:
-        """``value``, or ``ValueError(message())`` unless ``ok``: at once on a CPU, else on reading.
+        """``value``, if ``ok``; else a ``ValueError``, on a GPU when the next size is read.
 
         Args:
-            value: what is not to be used unless ``ok``.
+            value: must not be used unless ``ok``.
             ok: a boolean tensor without dimensions.
-            message: called only when the check has failed, since it may ask the device for details.
+            message: makes the error message; called only if the check failed, since it may
+                synchronise.
         """
         if is_traced():
-            required: Tensor = require(value, ok, message())
-            return required
+            return require(value, ok, message())
         if ok.device.type != "cpu":
             self._pending.append((ok, message))
         elif not bool(ok):
@@ -49,45 +48,42 @@ class Checks:
         return value
 
     def fetch(self, *sizes: Tensor) -> Tensor:
-        """Bring ``sizes`` to the host in one transfer, and every pending verdict with them."""
+        """Copy ``sizes`` and all pending results to the host at once; raise if a check failed."""
         pending, self._pending = self._pending, []
         parts = [*(size.reshape(-1) for size in sizes), *(ok.view(1) for ok, _ in pending)]
         numbers = torch.cat(parts).cpu()
         if not pending:
             return numbers
-        verdicts = numbers[-len(pending) :].tolist()
-        for good, (_, message) in zip(verdicts, pending, strict=True):
-            if not good:
+        results = numbers[-len(pending) :].tolist()
+        for passed, (_, message) in zip(results, pending, strict=True):
+            if not passed:
                 raise ValueError(message())
         return numbers[: -len(pending)]
 
     def settle(self) -> None:
-        """Wait for what is pending, where no size will be read that it could travel with."""
+        """Read the pending results now, where no size will be read later."""
         if self._pending:
             self.fetch()
 
     def read(self, *sizes: Tensor) -> list[int]:
-        """:meth:`fetch` as numbers."""
+        """:meth:`fetch` as a list of numbers."""
         numbers: list[int] = self.fetch(*sizes).tolist()
         return numbers
 
 
 class Trust(Checks):
-    """No checks, where the caller vouches for its input.
+    """No checks, for data that was checked before.
 
-    Of several runs trained as one, a diverged one, whose scores are NaN, must not stop the others.
+    When several runs are trained as one, a diverged run, whose scores are NaN, must not stop the
+    others.
     """
 
     def require(self, value: Tensor, ok: Tensor, message: Callable[[], str]) -> Tensor:
-        """Nothing is required."""
         return value
 
 
 def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool = True) -> Tensor:
-    """``index`` as an int64 tensor, or a ``TypeError`` that says what to pass instead.
-
-    Without ``widen``, indices of 32 bits stay so.
-    """
+    """``index`` as an int64 tensor; without ``widen``, int32 stays int32."""
     if not isinstance(index, Tensor) or index.layout != torch.strided:
         kind = index.layout if isinstance(index, Tensor) else type(index).__name__
         raise TypeError(
@@ -98,20 +94,20 @@ def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool =
         raise TypeError(f"'{name}' must hold int64 indices, not {index.dtype}.")
     if like is not None:
         check_device(name, index, like)
-    if not is_traced():  # else InRange does
+    if not is_traced():  # InRange checks a traced call
         check_count(name, index.size(-1) if index.dim() else 1)
-    # A PyG EdgeIndex is a tensor with a cache; the plain tensor inside is all we need.
+    # A PyG EdgeIndex is a tensor with a cache; only the plain tensor inside is needed.
     plain = index if type(index) is Tensor or is_traced() else index.as_subclass(Tensor)
     return plain.long() if widen else plain
 
 
 def check_count(name: str, count: int) -> None:
-    """Raise where there is more of something than kernels can number, or no number of it."""
+    """Raise unless ``count`` is an int in the range that kernels can number."""
     check_number(name, count)
     if not 0 <= count <= MAX_COUNT:
         raise ValueError(
-            f"'{name}' counts {count:,}, but kernels count from 0 to 2³¹ − 1: cut the graph into "
-            f"parts that are connected one by one."
+            f"'{name}' is {count:,}, but must be between 0 and 2³¹ − 1: divide a larger graph into "
+            f"parts."
         )
 
 
@@ -121,35 +117,15 @@ def check_number(name: str, count: Any) -> None:
         raise TypeError(f"'{name}' must be an int, not {type(count).__name__}.")
 
 
-def check_width(name: str, value: Any) -> int:
-    """A number of channels or clusters: an int of at least 1."""
-    if isinstance(value, bool):
-        raise TypeError(f"'{name}' must be an int, not bool.")
-    check_number(name, value)
-    if value < 1:
-        raise ValueError(f"'{name}' must be at least 1, not {value}.")
-    return int(value)
-
-
-def check_real(name: str, value: Any, above: float = -math.inf) -> float:
-    """A finite number larger than ``above``."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"'{name}' must be a number, not {type(value).__name__}.")
-    number = float(value)
-    if not above < number < math.inf:
-        raise ValueError(f"'{name}' must be finite and more than {above}, not {value}.")
-    return number
-
-
 def check_lengths(**given: tuple[Tensor, int]) -> None:
-    """Raise unless each tensor has as many rows as it is read for: kernels look no further."""
+    """Raise unless each tensor has its number of rows, which kernels trust."""
     for name, (values, rows) in given.items():
         if not is_traced() and values.size(0) != rows:
             raise ValueError(f"'{name}' must have {rows} rows, not shape {list(values.shape)}.")
 
 
 def check_max_edges(max_edges: int, count: int) -> None:
-    """Raise if a pooled graph of ``count`` edges is larger than its caller allows."""
+    """Raise if a pooled graph has more than ``max_edges`` edges."""
     if count > max_edges:
         raise ValueError(
             f"the pooled graph would have {count:,} edges, more than max_edges={max_edges:,}. "
@@ -159,7 +135,7 @@ def check_max_edges(max_edges: int, count: int) -> None:
 
 
 def check_device(name: str, tensor: Tensor, like: Tensor) -> None:
-    """Raise unless ``tensor`` lies where ``like`` lies."""
+    """Raise unless ``tensor`` is on the device of ``like``."""
     if tensor.device != like.device:
         raise ValueError(
             f"'{name}' is on {tensor.device} but the other tensors are on {like.device}; "
@@ -168,13 +144,12 @@ def check_device(name: str, tensor: Tensor, like: Tensor) -> None:
 
 
 def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks) -> Tensor:
-    """``index`` with the promise that it is safe to gather with: every value in ``[0, size)``.
+    """``index``, safe to gather with: every value is in ``[0, size)``.
 
-    On a GPU, where the verdict is still pending, stray values are clamped into the range for now.
+    On a GPU, where the result of the check is pending, other values are clamped into the range.
     """
     if is_traced():
-        checked: Tensor = in_range(index, size, name, unit)
-        return checked
+        return in_range(index, size, name, unit)
     if index.numel() == 0:
         return index
     if size == 0:
@@ -186,7 +161,7 @@ def check_range(name: str, index: Tensor, size: int, unit: str, checks: Checks) 
 
 
 def out_of_range(name: str, index: Tensor, size: int | None, unit: str) -> str:
-    """What to say of an index beyond ``size`` of something, or below 0 where no size is known."""
+    """The error message for an index below 0, or of at least ``size``, if that is known."""
     if size == 0:
         return f"'{name}' refers to {unit}s, but there are none."
     low, high = (int(value) for value in index.aminmax())
@@ -208,7 +183,7 @@ def check_edge_index(
 
 
 def check_edges(edge_index: Any, like: Tensor | None, widen: bool = True) -> Tensor:
-    """``edge_index`` as a tensor ``[2, num_edges]``, whatever the indices."""
+    """``edge_index`` as a tensor ``[2, num_edges]``; its values are not checked."""
     edges = check_index("edge_index", edge_index, like, widen)
     if edges.dim() != 2 or edges.size(0) != 2:
         raise ValueError(f"'edge_index' must have shape [2, num_edges], not {list(edges.shape)}.")
@@ -216,61 +191,38 @@ def check_edges(edge_index: Any, like: Tensor | None, widen: bool = True) -> Ten
 
 
 def count_graphs(batch: Tensor, checks: Checks) -> int:
-    """The number of graphs: 1 + the largest that a node belongs to."""
+    """The number of graphs: 1 + the largest graph of a node."""
     if is_traced():
-        count: int = graph_count(batch)
-        return count
+        return graph_count(batch)
     low, high = checks.read(*batch.aminmax()) if batch.numel() else (0, 0)
     if low < 0:
         raise ValueError(f"'batch' spans [{low}, {high}], but graphs count from 0.")
     return high + 1
 
 
-class Require:
-    """:meth:`Checks.require` of a traced call."""
-
-    @staticmethod
-    def forward(value: Tensor, ok: Tensor, message: str) -> Tensor:
-        """A copy of the value."""
-        if not bool(ok):
-            raise ValueError(message)
-        return value.clone()
-
-    @staticmethod
-    def fake(value: Tensor, ok: Tensor, message: str) -> Tensor:
-        return torch.empty_like(value)
+def _like_first(value: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(value)
 
 
-class InRange:
-    """:func:`check_range` of a traced call."""
-
-    @staticmethod
-    def forward(index: Tensor, size: int, name: str, unit: str) -> Tensor:
-        """A copy of the index."""
-        check_count(name, index.size(-1))
-        checks = Checks()
-        checked = check_range(name, index, size, unit, checks)
-        checks.settle()
-        return checked.clone()
-
-    @staticmethod
-    def fake(index: Tensor, size: int, name: str, unit: str) -> Tensor:
-        return torch.empty_like(index)
+@as_operator("require(Tensor value, Tensor ok, str message) -> Tensor", _like_first)
+def require(value: Tensor, ok: Tensor, message: str) -> Tensor:
+    """:meth:`Checks.require` in a traced call; returns a copy of the value."""
+    if not bool(ok):
+        raise ValueError(message)
+    return value.clone()
 
 
-class GraphCount:
-    """:func:`count_graphs` of a traced call."""
-
-    @staticmethod
-    def forward(batch: Tensor) -> int:
-        """Read the largest."""
-        return count_graphs(batch, Checks())
-
-    @staticmethod
-    def fake(batch: Tensor) -> Any:
-        return torch.library.get_ctx().new_dynamic_size(min=1)
+@as_operator("in_range(Tensor index, SymInt size, str name, str unit) -> Tensor", _like_first)
+def in_range(index: Tensor, size: int, name: str, unit: str) -> Tensor:
+    """:func:`check_range` in a traced call; returns a copy of the index."""
+    check_count(name, index.size(-1))
+    checks = Checks()
+    checked = check_range(name, index, size, unit, checks)
+    checks.settle()
+    return checked.clone()
 
 
-require = operator("require(Tensor value, Tensor ok, str message) -> Tensor", Require)
-in_range = operator("in_range(Tensor index, SymInt size, str name, str unit) -> Tensor", InRange)
-graph_count = operator("graph_count(Tensor batch) -> SymInt", GraphCount)
+@as_operator("graph_count(Tensor batch) -> SymInt", lambda batch: new_size(min=1))
+def graph_count(batch: Tensor) -> int:
+    """:func:`count_graphs` in a traced call."""
+    return count_graphs(batch, Checks())

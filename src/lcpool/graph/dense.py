@@ -1,9 +1,9 @@
 """Dense assignment without a dense adjacency.
 
 S is N × k; nothing is N × N, and nothing is padded to the largest graph. A product such as SᵀX is a
-sum over the nodes of each graph. These are laid into chunks of fixed length, the products are
-batched over chunks, and a graph's chunks are added. At most one chunk a graph is partly empty, and
-their number has a bound the host knows without asking.
+sum over the nodes of each graph. The nodes are divided into chunks of fixed length, the products
+are batched over chunks, and the chunks of a graph are added. At most one chunk per graph is partly
+empty, so that the host has a bound on their number without synchronising.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ CHUNK = 64
 
 @dataclass(frozen=True)
 class Chunks:
-    """Where each node lies when graphs are cut into chunks of ``CHUNK`` nodes."""
+    """The nodes of each graph divided into chunks of ``CHUNK`` nodes.
+
+    Attributes:
+        slot: the position of each node, with chunk i from i · CHUNK on.
+        graph: the graph of each chunk.
+        batch_size: the number of graphs.
+    """
 
     slot: Tensor
     graph: Tensor
@@ -30,7 +36,7 @@ class Chunks:
 
     @classmethod
     def of(cls, graph: Graph) -> Chunks:
-        """Lay out the nodes of ``graph``."""
+        """The chunks of ``graph``."""
         batch, counts = graph.batch_vector(), graph.node_counts()
         order = batch.argsort(stable=True)
         rank = torch.empty_like(order)
@@ -39,7 +45,7 @@ class Chunks:
         ends = chunks.cumsum(0)
         within = rank - (counts.cumsum(0) - counts)[batch]
         slot = (ends - chunks)[batch] * CHUNK + within
-        # Chunks past the last one are all zeros; they may count for any graph.
+        # Chunks past the last one are all zeros; any graph may own them.
         size = graph.num_nodes // CHUNK + graph.batch_size
         owner = torch.searchsorted(ends, torch.arange(size, device=batch.device), right=True)
         return cls(slot, owner.clamp(max=graph.batch_size - 1), graph.batch_size)
@@ -61,14 +67,14 @@ class Chunks:
 
 
 class DenseAssignment(Assignment):
-    """S where every node gives something to each of its graph's k clusters.
+    """A dense assignment matrix S: every node has a weight in each of its graph's k clusters.
 
-    Cluster j of graph g is column g · k + j of S. The coordinates are made when they are asked
-    for; products need none.
+    Cluster j of graph g is column g · k + j of S. The coordinates are computed on first use;
+    products need none.
 
     Args:
-        value: row i holds what node i gives to the k clusters of its graph, ``[num_nodes, k]``.
-        chunks: where the nodes lie.
+        value: the weights of each node in the k clusters of its graph, ``[num_nodes, k]``.
+        chunks: the nodes in chunks.
     """
 
     def __init__(self, value: Tensor, chunks: Chunks) -> None:

@@ -1,9 +1,9 @@
-"""The edges of a graph, and each node's neighbours by rows."""
+"""The edges of a graph, and each node's neighbours in rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,14 +11,14 @@ from torch import Tensor
 from lcpool.graph.lazy import lazy
 from lcpool.graph.sizes import owners, row_pointers
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import operator
+from lcpool.ops.operator import as_operator
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
     """A list of nodes for each node: row i is ``node[ptr[i] : ptr[i + 1]]``.
 
-    ``entry`` is the number of each in :class:`Entries`; None where these stand in order.
+    ``entry`` is the number of each in :class:`Entries`; None where they are numbered in this order.
     """
 
     ptr: Tensor
@@ -27,7 +27,7 @@ class Neighbours:
 
     @classmethod
     def of(cls, row: Tensor, node: Tensor, num_rows: int, in_order: bool = False) -> Neighbours:
-        """Sort ``node`` by ``row``, unless it is; within a row the order stays."""
+        """Sort ``node`` by ``row``, unless it is sorted; within a row the order stays."""
         if in_order:
             return cls(row_pointers(row, num_rows), node.contiguous())
         return cls(*sorted_rows(row, node, num_rows))
@@ -40,15 +40,52 @@ class Neighbours:
         return cls(ptr, node.index_select(0, entry), entry)
 
 
+class BothWays(NamedTuple):
+    """The sources of edges into each node and, for gradients, the targets of edges out of it."""
+
+    ptr: Tensor
+    node: Tensor
+    out_ptr: Tensor | None = None
+    out_node: Tensor | None = None
+
+    @property
+    def reversed(self) -> tuple[Tensor | None, ...]:
+        """Those of Aᵀ."""
+        return self.out_ptr, self.out_node, self.ptr, self.node
+
+
+class EntriesBothWays(NamedTuple):
+    """The sources of entries into each target and, for gradients, the targets of each source."""
+
+    ptr: Tensor
+    node: Tensor
+    entry: Tensor | None
+    out_ptr: Tensor | None = None
+    out_node: Tensor | None = None
+    out_entry: Tensor | None = None
+
+    @property
+    def reversed(self) -> tuple[Tensor | None, ...]:
+        """Those of Mᵀ."""
+        return self.out_ptr, self.out_node, self.out_entry, self.ptr, self.node, self.entry
+
+
+# How an operator declares them.
+BOTH_WAYS = "Tensor ptr, Tensor node, Tensor? out_ptr, Tensor? out_node"
+ENTRIES_BOTH_WAYS = (
+    "Tensor ptr, Tensor node, Tensor? entry, Tensor? out_ptr, Tensor? out_node, Tensor? out_entry"
+)
+
+
 class Entries:
-    """The entries of a sparse matrix, M[source, target], whose values stand by their number.
+    """The entries of a sparse matrix, M[source, target], numbered; their values are elsewhere.
 
     Args:
         source: the row of each entry.
         target: its column.
         num_sources: rows of M.
         num_targets: columns of M.
-        out: the targets of each source, where they are known; sorted on first use otherwise.
+        out: the targets of each source, if they are known; sorted on first use otherwise.
         into: the sources of each target, likewise.
     """
 
@@ -92,17 +129,27 @@ class Entries:
         known = Neighbours(into.ptr, into.node)
         return cls(into.node, target, num_sources, num_targets, into=known)
 
+    def both_ways(self, *inputs: Tensor) -> EntriesBothWays:
+        """The rows that a sum needs, and those of its gradient if one of ``inputs`` has one."""
+        into = self.into
+        if not _need_gradient(inputs):
+            return EntriesBothWays(into.ptr, into.node, into.entry)
+        out = self.out
+        return EntriesBothWays(into.ptr, into.node, into.entry, out.ptr, out.node, out.entry)
+
 
 class Edges:
-    """A, and what is known of it.
+    """The adjacency matrix A as a list of edges, and what is known about their order.
+
+    A[source, target] ≠ 0 for each edge (source, target).
 
     Args:
-        index: source and target of each edge, ``[2, num_edges]``; A[source, target] ≠ 0.
+        index: source and target of each edge, ``[2, num_edges]``.
         num_nodes: the number of nodes.
-        symmetric: whether every edge is known to stand in both directions, equally often.
-        in_order: whether the edges are known to be sorted by source.
+        symmetric: A = Aᵀ is known.
+        in_order: the edges are known to be sorted by source.
         complete: k, where the edges are all k² of graphs of k nodes, sorted.
-        out: the targets of each node's edges, where they are known; sorted on first use otherwise.
+        out: the targets of each node's edges, if they are known; sorted on first use otherwise.
         into: the sources of the edges into each node, likewise.
     """
 
@@ -137,51 +184,49 @@ class Edges:
 
     @lazy
     def entries(self) -> Entries:
-        """The edges by their numbers, for weights."""
+        """The edges with their numbers, for weights."""
         known = self.out if self.in_order else None
         return Entries(self.index[0], self.index[1], self.num_nodes, self.num_nodes, out=known)
 
     @property
     def reversed(self) -> Edges:
-        """Aᵀ, with the rows of A. Not kept: two that hold each other would outlive their use."""
+        """Aᵀ, with the rows of A. Not cached: two that hold each other would outlive their use."""
         if self.symmetric:
             return self
         return Edges(self.index.flip(0), self.num_nodes, out=self.into, into=self.out)
 
     @classmethod
-    def of_rows(cls, index: Tensor, num_nodes: int, rows: Sequence[Tensor]) -> Edges:
-        """Edges with the rows that :meth:`rows` gave to an operator, or none."""
-        if not rows:
+    def of_rows(cls, index: Tensor, num_nodes: int, rows: BothWays | None) -> Edges:
+        """Edges with the rows that an operator was given, if any."""
+        if rows is None or rows.out_ptr is None or rows.out_node is None:
             return cls(index, num_nodes)
-        out_ptr, out_node, into_ptr, into_node = rows
-        out, into = Neighbours(out_ptr, out_node), Neighbours(into_ptr, into_node)
-        return cls(index, num_nodes, out=out, into=into)
+        out = Neighbours(rows.out_ptr, rows.out_node)
+        return cls(index, num_nodes, out=out, into=Neighbours(rows.ptr, rows.node))
 
-    def rows(self) -> list[Tensor]:
-        """The rows out of each node and into it, as an operator takes them."""
-        return [self.out.ptr, self.out.node, self.into.ptr, self.into.node]
+    def rows(self) -> BothWays:
+        """The edges into each node and out of it, as an operator takes them."""
+        return BothWays(self.into.ptr, self.into.node, self.out.ptr, self.out.node)
+
+    def both_ways(self, *inputs: Tensor) -> BothWays:
+        """The rows that a sum needs, and those of its gradient if one of ``inputs`` has one."""
+        return self.rows() if _need_gradient(inputs) else BothWays(self.into.ptr, self.into.node)
+
+
+def _need_gradient(inputs: tuple[Tensor, ...]) -> bool:
+    return torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
 
 
 def loop_weights(index: Tensor, weight: Tensor, num_nodes: int) -> Tensor:
     """The weight of each node's self-loop, 1 where it has none."""
-    # Edges that are no loops write to a row past the last.
+    # Edges that are not loops write to a row past the last.
     place = index[0].masked_fill(index[0] != index[1], num_nodes)
     return weight.new_ones(num_nodes + 1).scatter(0, place, weight)[:-1]
 
 
-class SortedRows:
-    """Where each row begins in nodes sorted by row, and these."""
-
-    @staticmethod
-    def forward(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
-        """By a kernel."""
-        return kernels(row).sort_by_row(row, node, num_rows)
-
-    @staticmethod
-    def fake(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
-        return row.new_empty(num_rows + 1), node.new_empty(node.shape)
-
-
-sorted_rows = operator(
-    "sorted_rows(Tensor row, Tensor node, SymInt num_rows) -> (Tensor, Tensor)", SortedRows
+@as_operator(
+    "sorted_rows(Tensor row, Tensor node, SymInt num_rows) -> (Tensor, Tensor)",
+    lambda row, node, num_rows: (row.new_empty(num_rows + 1), node.new_empty(node.shape)),
 )
+def sorted_rows(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+    """Where each row begins among nodes sorted by row, and these nodes."""
+    return kernels(row).sort_by_row(row, node, num_rows)

@@ -1,4 +1,4 @@
-"""One batch of graphs, checked: what every operator works on."""
+"""A checked batch of graphs: the input of every pooling."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from lcpool.ops.operator import is_traced
 
 @dataclass(frozen=True)
 class Graph:
-    """A disjoint union of ``batch_size`` graphs, as PyG batches them.
+    """A batch of graphs (X, A) as one disjoint union, as PyG batches them, with checked indices.
 
     Attributes:
         x: node features X, ``[num_nodes, channels]``.
-        edges: A.
-        edge_attr: weights or attributes of the edges, one row an edge.
-        batch: the graph of each node, or None where there is only one graph.
-        batch_size: the number of graphs, trailing empty ones included.
-        sizes: the number of nodes of each graph where the host knows it and ``batch`` is sorted.
-        checks: verdicts that wait for the next size to be read.
+        edges: the adjacency matrix A.
+        edge_attr: weights or attributes of the edges, one row per edge.
+        batch: the graph of each node, or None if there is only one graph.
+        batch_size: the number of graphs, empty ones included.
+        sizes: the number of nodes of each graph, if the host knows it and ``batch`` is sorted.
+        checks: the pending checks of a GPU, read with the next size.
     """
 
     x: Tensor
@@ -48,7 +48,7 @@ class Graph:
     checks: Checks = field(default_factory=Checks)
 
     def __post_init__(self) -> None:
-        # Kernels trust these numbers with memory.
+        # Kernels trust these numbers.
         sizes = self.x.size(0) if self.sizes is None else self.sizes.total
         if not self.x.size(0) == self.edges.num_nodes == sizes:
             raise ValueError(
@@ -68,9 +68,9 @@ class Graph:
     ) -> Graph:
         """Check the arguments of a layer and gather them.
 
-        ``size_follows`` says that sizes will be read anyway, for which a GPU must be waited for:
-        then the graph is looked at first, once. Else a GPU is waited for only to know that all
-        indices are in range.
+        ``size_follows`` says that sizes will be read anyway, which synchronises a GPU: then the
+        batch is analysed first, in the same transfer. Else only the check of the indices
+        synchronises.
         """
         x = check_features("x", x)
         edge_index = check_edges(edge_index, like=x)
@@ -114,7 +114,7 @@ class Graph:
         return Neighbours.of(batch, nodes, self.batch_size)
 
     def host_counts(self) -> Tensor:
-        """The number of nodes of each graph on the host; a GPU synchronises unless it is known."""
+        """The number of nodes of each graph, on the host; a GPU synchronises unless it is known."""
         return self.checks.fetch(self.node_counts()) if self.sizes is None else self.sizes.counts
 
     def node_counts(self) -> Tensor:
@@ -129,9 +129,9 @@ class Graph:
 def inspected(
     index: Tensor, batch: Tensor | None, batch_size: int | None, num_nodes: int
 ) -> tuple[Edges, Sizes | None, int]:
-    """The edges and what is known of them, the sizes of graphs that stand together, their number.
+    """The edges with their order, the sizes of graphs if ``batch`` is sorted, and their number.
 
-    Graphs from PyG are mostly sorted and undirected. To see that costs less than to sort them.
+    Graphs from PyG are mostly sorted and undirected. Analysing that is faster than sorting.
     """
     found = kernels(index).inspect(index, num_nodes, batch)
     if not found.in_range:
@@ -147,17 +147,14 @@ def inspected(
         first, last = torch.stack(batch.aminmax()).tolist()
     if first < 0 or (batch_size is not None and last >= batch_size):
         raise ValueError(out_of_range("batch", batch, batch_size, "graph"))
-    if found.graph_ptr is not None and batch_size in (None, last + 1):
-        on_host, ptr = found.graph_ptr
-        begins = on_host.numpy()
-        counts = torch.from_numpy(begins[1:] - begins[:-1])  # sooner than np.diff
-        return edges, Sizes(counts, ptr, num_nodes), last + 1
+    if found.sizes is not None and batch_size in (None, last + 1):
+        return edges, found.sizes, last + 1
     batch_size = last + 1 if batch_size is None else batch_size
     return edges, Sizes.by_graph(batch, batch_size) if found.by_graph else None, batch_size
 
 
 def check_batch(batch: Any, batch_size: int | None, x: Tensor) -> tuple[Tensor | None, int | None]:
-    """``batch`` as an int64 tensor with an entry a node; without one there is one graph."""
+    """``batch`` as an int64 tensor with an entry per node; without one there is one graph."""
     if batch_size is not None:
         check_number("batch_size", batch_size)
     if batch_size is not None and batch_size < 1:
@@ -169,15 +166,15 @@ def check_batch(batch: Any, batch_size: int | None, x: Tensor) -> tuple[Tensor |
     batch = check_index("batch", batch, like=x)
     if batch.shape != (x.size(0),):
         raise ValueError(
-            f"'batch' must have shape [{x.size(0)}], an entry a node, not {list(batch.shape)}."
+            f"'batch' must have shape [{x.size(0)}], an entry per node, not {list(batch.shape)}."
         )
     return batch, batch_size
 
 
 def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
-    """``x`` as a ``[num_nodes, channels]`` tensor; one value a node counts as one channel.
+    """``x`` as a ``[num_nodes, channels]`` tensor; one value per node counts as one channel.
 
-    With ``like``, as many rows as that has, and on the same device.
+    With ``like``, it must have as many rows as that, on the same device.
     """
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.layout != torch.strided:
         kind = type(x).__name__
@@ -219,7 +216,7 @@ def check_channels(layer: Any, x: Tensor) -> None:
 
 
 def first_parameter(layer: Any) -> Tensor | None:
-    """Some parameter of a layer: ``layer.parameters()`` takes many times as long to begin."""
+    """A parameter of a layer; ``layer.parameters()`` takes many times as long to begin."""
     for parameter in layer._parameters.values():
         if parameter is not None:
             found: Tensor = parameter
@@ -243,12 +240,12 @@ def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:
 
 
 def edge_weight(edge_attr: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """``edge_attr`` as one weight an edge, where an operator knows no other kind."""
+    """``edge_attr`` as one weight per edge, for operators that take only weights."""
     if edge_attr is None:
         return None
     if edge_attr.numel() != edge_attr.size(0):
         raise ValueError(
-            f"this operator takes one weight an edge: 'edge_attr' must have shape "
+            f"this operator takes one weight per edge: 'edge_attr' must have shape "
             f"[{edge_attr.size(0)}], not {list(edge_attr.shape)}."
         )
     return edge_attr.reshape(-1).to(dtype)

@@ -1,4 +1,4 @@
-"""Attributes that are made when they are first asked for."""
+"""Attributes that are computed on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums that 16-bit numbers cannot hold."""
+"""16-bit numbers, widened for sums."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from torch import Tensor
 
 
 def wide(x: Tensor) -> Tensor:
-    """``x`` in float32 if it has 16 bits: those stop adding ones at 256 (bfloat16) or 2048."""
+    """``x`` in float32 if it has 16 bits: sums of ones stop at 256 (bfloat16) or 2048."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.lazy import lazy
-from lcpool.ops.operator import operator
+from lcpool.ops.operator import as_operator, new_size
 
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """``counts[g]`` nodes of graph g, the nodes of graph 0 first, then those of graph 1, and so on.
+    """The number of nodes of each graph; the nodes are sorted by graph.
 
     Attributes:
-        counts: on the host, int64.
+        counts: ``counts[g]`` nodes of graph g, on the host, int64.
         ptr: the first node of each graph, and the end of the last, on the device of the nodes.
         total: the number of all nodes.
     """
@@ -29,22 +29,27 @@ class Sizes:
 
     @classmethod
     def of(cls, counts: Tensor, device: torch.device, total: int | None = None) -> Sizes:
-        """Let the device know what the host knows."""
+        """From the counts on the host; ``device`` is that of the nodes."""
         total = total_of(counts) if total is None else total
         return cls(counts, send(begins(counts), device), total)
 
     @classmethod
     def of_one(cls, total: int, device: torch.device) -> Sizes:
         """All nodes as one graph."""
-        # Not a constant: what is computed from one while a call is traced would be one, too.
+        # Not torch.tensor: tracing would make a constant of it, and of what is computed from it.
         counts = torch.full((1,), total, dtype=torch.int64, device="cpu")
         return cls.of(counts, device, total)
 
     @classmethod
     def by_graph(cls, batch: Tensor, batch_size: int) -> Sizes:
-        """From the graph of each node, sorted. A GPU is waited for."""
+        """From the graph of each node, sorted; a GPU synchronises."""
         ptr = row_pointers(batch, batch_size)
         return cls(ptr.cpu().diff(), ptr, batch.numel())
+
+    @classmethod
+    def of_begins(cls, begins: Any, ptr: Tensor, total: int) -> Sizes:
+        """From ``ptr`` and a copy of it on the host, as a numpy array."""
+        return cls(torch.from_numpy(begins[1:] - begins[:-1]), ptr, total)  # faster than np.diff
 
     @lazy
     def batch(self) -> Tensor:
@@ -52,40 +57,23 @@ class Sizes:
         return owners(self.ptr, self.total)
 
 
-class Total:
+@as_operator("total(Tensor counts) -> SymInt", lambda counts: new_size(min=1))
+def total_of(counts: Tensor) -> int:
     """The sum of counts that are not all 0, as a number on the host."""
-
-    @staticmethod
-    def forward(counts: Tensor) -> int:
-        """Add."""
-        return int(counts.numpy().sum())
-
-    @staticmethod
-    def fake(counts: Tensor) -> Any:
-        return torch.library.get_ctx().new_dynamic_size(min=1)
+    return int(counts.numpy().sum())
 
 
-class Begins:
+@as_operator("begins(Tensor counts) -> Tensor", lambda n: n.new_empty(n.numel() + 1))
+def begins(counts: Tensor) -> Tensor:
     """Where each of ``counts`` begins, and the end of the last, on the host."""
-
-    @staticmethod
-    def forward(counts: Tensor) -> Tensor:
-        """By numpy, which is done before torch has begun."""
-        ptr = np.zeros(counts.numel() + 1, np.int64)
-        np.cumsum(counts.numpy(), out=ptr[1:])
-        return torch.from_numpy(ptr)
-
-    @staticmethod
-    def fake(counts: Tensor) -> Tensor:
-        return counts.new_empty(counts.numel() + 1)
-
-
-total_of = operator("total(Tensor counts) -> SymInt", Total)
-begins = operator("begins(Tensor counts) -> Tensor", Begins)
+    # numpy: for few numbers it is faster than torch
+    ptr = np.zeros(counts.numel() + 1, np.int64)
+    np.cumsum(counts.numpy(), out=ptr[1:])
+    return torch.from_numpy(ptr)
 
 
 def longest(counts: Tensor) -> int:
-    """The most of ``counts``, on the host, by numpy, which is done before torch has begun."""
+    """The largest of ``counts``, which are on the host."""
     return int(counts.numpy().max(initial=0))
 
 
@@ -100,9 +88,9 @@ def owners(ptr: Tensor, total: int) -> Tensor:
 
 
 def send(values: Tensor, device: torch.device) -> Tensor:
-    """Copy to a device. Only from pinned memory does a copy to a GPU not hold up the host."""
+    """Copy to a device, without synchronising: only from pinned memory is that possible."""
     if device.type == "cuda" and not torch.compiler.is_compiling():
-        # On the host, whatever the default device.
+        # On the host, also if the default device is another.
         pinned = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)
         values = pinned.copy_(values)
     return values.to(device, non_blocking=True)

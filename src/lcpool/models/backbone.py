@@ -12,20 +12,19 @@ from torch import Tensor, nn
 from lcpool.data import GraphBatch, GraphSet
 from lcpool.models.pooling import make_pooling, pooling_name
 from lcpool.nn.conv import FastGCNConv, FastGraphConv, convolve
+from lcpool.nn.norm import BatchNorm
 from lcpool.ops.readout import readout
 from lcpool.ops.topk import check_ratio, share
 from lcpool.pool import Pooled, PoolingError
 from lcpool.settings import NetworkSettings
 
 CONVS: dict[str, Any] = {"gcn": FastGCNConv, "graphconv": FastGraphConv}
-NORMS = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": None}
+NORMS = {"batch": BatchNorm, "layer": nn.LayerNorm, "none": None}
 
 
 @dataclass(frozen=True)
 class Architecture(NetworkSettings):
-    """Everything that shapes a network, apart from the data.
-
-    Its fields are the settings that :class:`lcpool.settings.NetworkSettings` declares.
+    """The settings of a network, as :class:`lcpool.settings.NetworkSettings` declares them.
 
     >>> Architecture(pool="LCPool-star", ratio=0.25).pool
     'lcpool*'
@@ -38,26 +37,21 @@ class Architecture(NetworkSettings):
 
 
 class Output(NamedTuple):
-    """What a backbone makes of a batch.
+    """The output of a backbone: class scores, and the auxiliary loss of each graph, if any."""
 
-    Items:
-        logits: scores of the classes, ``[batch_size, num_classes]``.
-        graph_loss: auxiliary losses of each graph, ``[batch_size]``, or None.
-    """
-
-    logits: Tensor
-    graph_loss: Tensor | None
+    logits: Tensor  # [batch_size, num_classes]
+    graph_loss: Tensor | None  # [batch_size]
 
 
 class Backbone(nn.Module):
-    """pre-MLP → conv → (pool → conv) × poolings → readout → post-MLP.
+    """A network that classifies graphs: MLP → conv → (pool → conv) × poolings → readout → MLP.
 
     Args:
         in_channels: width of the input features.
         num_classes: number of classes.
-        mean_nodes: the graphs' mean number of nodes, which sets k of dense assignment:
-            ⌊ratio · ⌊mean⌋⌋, and ⌊ratio · k⌋ further on.
-        architecture: the rest.
+        mean_nodes: mean number of nodes per graph, which sets the number of clusters k of DiffPool
+            and MinCut: ⌊ratio · ⌊mean⌋⌋ in the first pooling, ⌊ratio · k⌋ in the next.
+        architecture: the settings.
     """
 
     def __init__(
@@ -78,7 +72,7 @@ class Backbone(nn.Module):
             clusters = pooled_clusters(a.ratio, clusters)
             pools.append(make_pooling(a.pool, hidden, clusters, a))
         self.pools = nn.ModuleList(pools)
-        self.summary: nn.Module = Summary(a.backbone == "hierarchical")
+        self.summary: nn.Module = CombinedReadout(a.backbone == "hierarchical")
         self.post = nn.Sequential(
             nn.Linear(2 * hidden, hidden), make_norm(a.norm, hidden), nn.ReLU(),
             nn.Linear(hidden, num_classes),
@@ -91,7 +85,6 @@ class Backbone(nn.Module):
         return cls(graphs.num_features, graphs.num_classes, mean_nodes, architecture)
 
     def forward(self, graphs: GraphBatch) -> Output:
-        """Score the classes of each graph."""
         graph, losses = graphs.graph, []
         x = self.pre(graph.x)
         x = self.norms[0](convolve(self.convs[0], x, graph.edges))
@@ -105,47 +98,49 @@ class Backbone(nn.Module):
         return Output(self.post(self.summary(readouts)), _total(losses))
 
 
-class Summary(nn.Module):
-    """What the readouts come to: hierarchical, their sum, else the last."""
+class CombinedReadout(nn.Module):
+    """One row per graph from the readouts of all convolutions: hierarchical their sum, or the last.
+
+    A layer of its own, so that runs with either backbone can be stacked.
+    """
 
     def __init__(self, hierarchical: bool) -> None:
         super().__init__()
         self.hierarchical = hierarchical
 
     def forward(self, readouts: list[Tensor]) -> Tensor:
-        """One row a graph."""
         return torch.stack(readouts).sum(0) if self.hierarchical else readouts[-1]
 
 
 def usable(pool: Any, out: Any, x: Tensor) -> Pooled:
-    """What a pooling gave, if the convolution behind it can use it."""
+    """The output of a pooling, if the next convolution can use it, else a ``PoolingError``."""
     name = pool.class_name
     if not isinstance(out, Pooled):
         raise PoolingError(f"{name}: 'forward' must return a Pooled, not {type(out).__name__}.")
     if out.x.size(1) != x.size(1) or out.x.dtype != x.dtype:
         raise PoolingError(
-            f"{name}: it returned features of width {out.x.size(1)} and {out.x.dtype} for width "
-            f"{x.size(1)} and {x.dtype}; the convolution behind it takes what came in."
+            f"{name}: it returned features of width {out.x.size(1)} and {out.x.dtype}; the next "
+            f"convolution needs those of its input, width {x.size(1)} and {x.dtype}."
         )
     if x.size(0) and not out.x.size(0):
         raise PoolingError(f"{name}: it kept no node of any graph; keep at least one of each.")
     if out.edge_attr is not None and out.edge_attr.numel() != out.edge_index.size(1):
         raise PoolingError(
-            f"{name}: it returned edge_attr of shape {list(out.edge_attr.shape)}; the convolutions "
-            f"here read one weight per edge."
+            f"{name}: it returned edge_attr of shape {list(out.edge_attr.shape)}; the next "
+            f"convolution needs one weight per edge."
         )
     return out
 
 
 def graph_loss(out: Pooled, graphs: GraphBatch) -> Tensor | None:
-    """The auxiliary loss of each graph; one that was given for all counts for each with nodes."""
+    """The auxiliary loss of each graph; one loss for the batch counts for each graph with nodes."""
     if out.graph_loss is not None or not isinstance(out.loss, Tensor):
         return out.graph_loss
     return out.loss.expand(graphs.batch_size).where(graphs.graph.node_counts() > 0, 0.0)
 
 
 def pooled_clusters(ratio: float, nodes: int) -> int:
-    """K of dense assignment: ⌊ratio · nodes⌋, or the ratio itself if it is a number of nodes."""
+    """k of dense assignment: ⌊ratio · nodes⌋, or the ratio itself if it is a number of nodes."""
     return ratio if isinstance(ratio, int) else int(share(ratio) * nodes)
 
 
@@ -155,6 +150,6 @@ def _total(losses: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def make_norm(name: str, channels: int) -> nn.Module:
-    """A norm by name."""
+    """The norm of this name."""
     norm = NORMS[name]
     return nn.Identity() if norm is None else norm(channels)

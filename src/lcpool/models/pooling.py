@@ -1,4 +1,4 @@
-"""The poolings of the comparison by their paper names, and the user's own by import path."""
+"""Poolings by name: the paper's, and the user's own by import path."""
 
 from __future__ import annotations
 
@@ -31,14 +31,9 @@ from lcpool.settings import NetworkSettings
 
 def _lcpool(channels: int, _: int, o: NetworkSettings, **more: Any) -> Pooling:
     return LCPooling(
-        channels,
-        o.ratio,
-        hidden_channels=o.score_channels,
-        self_loops=o.self_loops,
-        rescale=o.rescale,
-        hops=o.hops,
-        **more,
-    )
+        channels, o.ratio, hidden_channels=o.score_channels, self_loops=o.self_loops,
+        rescale=o.rescale, hops=o.hops, **more,
+    )  # fmt: skip
 
 
 def _lcpool_star(channels: int, clusters: int, o: NetworkSettings) -> Pooling:
@@ -61,7 +56,7 @@ ALIASES = {"lcpool-star": "lcpool*"}
 
 
 def pooling_name(name: str) -> str:
-    """The paper's name of a pooling, or an import path ``module:Class`` as it is.
+    """The canonical name of a pooling; an import path ``module:Class`` stays as it is.
 
     >>> pooling_name("LCPool-star")
     'lcpool*'
@@ -84,14 +79,10 @@ def pooling_name(name: str) -> str:
 
 
 def make_pooling(name: str, channels: int, num_clusters: int, options: NetworkSettings) -> Pooling:
-    """The layer ``name`` for features of width ``channels``.
+    """The pooling ``name`` for features of width ``channels``.
 
-    Args:
-        name: a paper name, or ``module:Class``; such a class is called as ``Class(channels)``, with
-            ``ratio=`` and ``num_clusters=`` where it takes them.
-        channels: width of the node features.
-        num_clusters: k, for dense assignment.
-        options: the settings of the network; those of poolings are made use of.
+    ``module:Class`` is called as ``Class(channels)``, with ``ratio=`` and ``num_clusters=`` if it
+    has these arguments.
     """
     name = pooling_name(name)
     num_clusters = max(num_clusters, 1)
@@ -99,7 +90,7 @@ def make_pooling(name: str, channels: int, num_clusters: int, options: NetworkSe
         return POOLINGS[name](channels, num_clusters, options)
     cls = import_class(name)
     if not (inspect.isclass(cls) and issubclass(cls, nn.Module)):
-        raise TypeError(f"'{name}' must be a class of torch.nn.Module, not {cls!r}.")
+        raise TypeError(f"'{name}' must be a subclass of torch.nn.Module, not {cls!r}.")
     return as_pooling(make_layer(cls, channels, options.ratio, num_clusters))
 
 
@@ -114,35 +105,29 @@ def import_class(path: str) -> Callable[..., Any]:
         if place := place_in(module, error):
             why = f"{place}: {type(error).__name__}: {error}"
         elif isinstance(error, ImportError | AttributeError):
-            why = (
-                f"{error}. The module must be importable from here "
-                f"(PYTHONPATH, or an installed package)."
-            )
-        else:  # a SyntaxError names its place itself
+            why = f"{error}. Install the module, or put its folder into PYTHONPATH."
+        else:  # a SyntaxError names its line itself
             why = f"{type(error).__name__}: {error}"
         raise ValueError(f"cannot import '{path}': {why}") from error
     return found
 
 
 def _as_module(file: Path, attribute: str) -> str:
-    """What to write in place of a file."""
+    """What to write in place of a file name."""
     if file.is_absolute() or ".." in file.parts:
         return f"write '{file.stem}:{attribute}', with {file.parent} in PYTHONPATH"
     return f"write '{'.'.join(file.with_suffix('').parts)}:{attribute}'"
 
 
 class OwnPoolingError(ValueError):
-    """An error inside a pooling of the user's own; the message says in which file and line."""
+    """An error in the user's own pooling; the message says in which file and line."""
 
 
 @contextmanager
 def own_errors(name: str) -> Iterator[None]:
-    """Turn what goes wrong inside a pooling of the user's own into an :class:`OwnPoolingError`.
+    """Turn errors from the module of the pooling ``name`` into an :class:`OwnPoolingError`.
 
-    Other errors pass, and so does a lack of memory, which is nobody's line.
-
-    Args:
-        name: the pooling's name; for those of the paper nothing changes.
+    Other errors pass unchanged, and so does a lack of memory, which no line is to blame for.
     """
     module = getattr(import_class(name), "__module__", "") if ":" in name else ""
     try:
@@ -157,7 +142,7 @@ def own_errors(name: str) -> Iterator[None]:
 
 
 def place_in(module: str, error: Exception) -> str | None:
-    """File and line of the innermost call in ``module`` that led to an error, or None."""
+    """File and line of the innermost frame of ``module`` in a traceback, or None."""
     frames = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)

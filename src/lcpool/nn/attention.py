@@ -16,7 +16,8 @@ from lcpool.graph.edges import Edges, Entries
 from lcpool.graph.graph import check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
-from lcpool.nn.conv import checked, known_to
+from lcpool.nn.arguments import check_arguments
+from lcpool.nn.conv import checked, edges_for
 from lcpool.ops.neighbour_max import neighbour_max
 from lcpool.ops.readout import softmax
 from lcpool.ops.weighted_sum import entry_dot
@@ -29,20 +30,15 @@ class ClusterAttention(nn.Module):
         m_j = \max_{i \in N(j)} x_i, \quad
         s_{ij} = \mathrm{softmax}_i\big(\mathrm{LeakyReLU}(a^\top [W m_j \,\Vert\, x_i])\big)
 
-    over the edges (i, j) it is given; self-loops are the caller's to add. The attention vector
-    meets the two halves separately, node by node, so nothing of width 2F is made per edge.
+    over the edges (i, j) that are passed; self-loops are not added. The two halves of a are applied
+    per node, so nothing of width 2F is made per edge.
 
     Args:
         in_channels: width of the node features.
-        conv: a convolution that refines the features before attention looks at them.
+        conv: a convolution that refines the features before attention.
         dropout: share of the coefficients dropped in training.
         negative_slope: slope of the LeakyReLU below zero.
     """
-
-    @property
-    def usual(self) -> bool:
-        """Whether what is known of edges is made use of, as in convolutions."""
-        return type(self).forward is ClusterAttention.forward
 
     def __init__(
         self,
@@ -51,6 +47,9 @@ class ClusterAttention(nn.Module):
         dropout: float = 0.0,
         negative_slope: float = 0.2,
     ) -> None:
+        check_arguments(
+            in_channels=in_channels, conv=conv, dropout=dropout, negative_slope=negative_slope
+        )
         super().__init__()
         self.in_channels = in_channels
         self.dropout = dropout
@@ -61,8 +60,12 @@ class ClusterAttention(nn.Module):
         self.conv: Any = conv
         self.reset_parameters()
 
+    @property
+    def takes_edges(self) -> bool:
+        """Whether ``edge_index`` may be :class:`Edges`; a subclass may not expect them."""
+        return type(self).forward is ClusterAttention.forward
+
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
         reset(self.lin)
         reset(self.conv)
         # The halves of one layer of width 2F start as that layer would.
@@ -73,13 +76,13 @@ class ClusterAttention(nn.Module):
     def forward(
         self, x: Tensor, edge_index: Tensor | Edges, edge_weight: Tensor | None
     ) -> Assignment:
-        """S, on the pattern of ``edge_index``, which may be :class:`Edges`; cluster by cluster."""
+        """S, with an entry per edge, sorted by cluster."""
         edges = edge_index if isinstance(edge_index, Edges) else checked(edge_index, x)
         check_edge_attr(edge_weight, edges.index)
         edge_weight = one_weight(edge_weight, x.dtype)
         if self.conv is not None:
-            known = known_to(self.conv, edges)
-            x = self.conv(x=x, edge_index=known, edge_weight=edge_weight)
+            edge_index = edges_for(self.conv, edges)
+            x = self.conv(x=x, edge_index=edge_index, edge_weight=edge_weight)
         entries = Entries.by_target(edges.into, edges.num_nodes)
         query, key = self.att_master(self.lin(neighbour_max(x, edges))), self.att_node(x)
         logits = sum_of_ends(wide(query), wide(key), entries)
@@ -92,6 +95,6 @@ class ClusterAttention(nn.Module):
 
 
 def sum_of_ends(query: Tensor, key: Tensor, entries: Entries) -> Tensor:
-    """q_j + k_i for each entry (i, j), as (q_j, 1) · (1, k_i): its gradients are added in order."""
+    """q_j + k_i for each entry (i, j), as (q_j, 1) · (1, k_i): its gradients are deterministic."""
     one = torch.ones_like(key)
     return entry_dot(torch.cat([query, one], dim=-1), torch.cat([one, key], dim=-1), entries)

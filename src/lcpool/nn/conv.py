@@ -1,11 +1,11 @@
-"""PyG's convolutions, in fewer steps.
+"""PyG's convolutions in fewer steps: same parameters, same names, same results.
 
-The parameters, their names and the results are PyG's. PyG's GCN rewrites the edges to add
-self-loops, for which a GPU must be waited for; here a node's own term is added beside the sum.
+PyG's GCN rewrites the edges to add self-loops, for which a GPU synchronises. Here the term of the
+node itself is added beside the sum.
 
-After DiffPool and MinCut every graph has k nodes and all k² weighted edges: a message an edge would
-cost k² rows of features, and a batched product of the k × k weights with k rows gives the same as
-PyG's dense convolutions, which are what follows these poolings in PyG.
+After DiffPool and MinCut every graph has k nodes and all k² weighted edges. One message per edge
+would cost k² rows of features; a batched product of the k × k weights with k rows gives the same
+as PyG's dense convolutions.
 """
 
 from __future__ import annotations
@@ -29,42 +29,44 @@ from lcpool.ops.weighted_sum import weighted_sum
 def convolve(
     conv: Callable[..., Any], x: Tensor, edges: Edges, edge_weight: Tensor | None = None
 ) -> Tensor:
-    """``conv`` on ``edges``; the layers of this module make use of what is known of them."""
+    """``conv(x, edges)``, with the weights third if there are any."""
     weights = () if edge_weight is None else (edge_weight,)
-    out: Tensor = conv(x, known_to(conv, edges), *weights)
+    out: Tensor = conv(x, edges_for(conv, edges), *weights)
     return out
 
 
-def known_to(layer: Any, edges: Edges) -> Any:
-    """The edges for a layer that makes use of what is known of them, their index for another."""
-    return edges if getattr(layer, "usual", False) else edges.index
+def edges_for(layer: Any, edges: Edges) -> Any:
+    """The :class:`Edges` for a layer that takes them, else the index ``[2, num_edges]``."""
+    return edges if getattr(layer, "takes_edges", False) else edges.index
 
 
 def faster(conv: Callable[..., Any]) -> Callable[..., Any]:
-    """The class in this module that stands for a class of PyG's, or the class itself."""
+    """The faster class for a class of PyG, if this module has one, else the class itself."""
     known = {pyg.GCNConv: FastGCNConv, pyg.GraphConv: FastGraphConv, pyg.LEConv: FastLEConv}
     return known.get(conv, conv)
 
 
 class OnEdges:
-    """What the layers of this module share: they also take :class:`Edges`."""
+    """A convolution of PyG that also takes :class:`Edges`, which may be sorted already.
+
+    ``takes_edges`` is false where an option was set that :meth:`on` does not implement: then PyG's
+    own code runs.
+    """
 
     @property
-    def usual(self) -> bool:
-        """Whether no option was set that :meth:`on` does not know."""
+    def takes_edges(self) -> bool:
         raise NotImplementedError
 
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
-        """The layer itself, with one weight an edge."""
+        """The convolution, with one weight per edge or none."""
         raise NotImplementedError
 
     def forward(
         self, x: Any, edge_index: Any, edge_weight: Tensor | None = None, *more: Any, **named: Any
     ) -> Tensor:
-        """Convolve; ``edge_index`` may be :class:`Edges`, of which something is known."""
         if isinstance(edge_index, Edges):
             return self.on(x, edge_index, edge_weight)
-        if self.usual and is_plain(x, edge_index):
+        if self.takes_edges and are_plain(x, edge_index):
             edges = checked(edge_index, x)
             check_edge_attr(edge_weight, edges.index)
             return self.on(x, edges, one_weight(edge_weight, x.dtype))
@@ -73,16 +75,14 @@ class OnEdges:
 
 
 class FastGCNConv(OnEdges, pyg.GCNConv):  # type: ignore[misc]
-    """PyG's ``GCNConv``, faster with its usual options."""
+    """PyG's ``GCNConv``, faster with the default options."""
 
     @property
-    def usual(self) -> bool:
-        """Whether no option was set that :meth:`on` does not know."""
+    def takes_edges(self) -> bool:
         loops = self.normalize and self.add_self_loops and not self.improved
         return loops and not self.cached and is_unwatched(self)
 
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
-        """The layer itself."""
         x = self.lin(x)
         if edge_weight is None:
             out = gcn_sum(x, edges)
@@ -94,15 +94,13 @@ class FastGCNConv(OnEdges, pyg.GCNConv):  # type: ignore[misc]
 
 
 class FastGraphConv(OnEdges, pyg.GraphConv):  # type: ignore[misc]
-    """PyG's ``GraphConv``, faster with its usual options."""
+    """PyG's ``GraphConv``, faster with the default options."""
 
     @property
-    def usual(self) -> bool:
-        """Whether no option was set that :meth:`on` does not know."""
+    def takes_edges(self) -> bool:
         return self.aggr == "add" and is_unwatched(self)
 
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
-        """The layer itself."""
         if edge_weight is None:
             total = neighbour_sum(x, edges)
         elif edges.complete is not None:
@@ -114,15 +112,14 @@ class FastGraphConv(OnEdges, pyg.GraphConv):  # type: ignore[misc]
 
 
 class FastLEConv(OnEdges, pyg.LEConv):  # type: ignore[misc]
-    """PyG's ``LEConv``, the local extremum convolution, faster with its usual options."""
+    """PyG's ``LEConv``, the local extremum convolution, faster with the default options."""
 
     @property
-    def usual(self) -> bool:
-        """Whether no option was set that :meth:`on` does not know."""
+    def takes_edges(self) -> bool:
         return self.aggr == "add" and is_unwatched(self)
 
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
-        """Σ_j e_ji (W₁x_j − W₂x_i) + W₃x_i, the sum of the e_ji beside that of the e_ji W₁x_j."""
+        """Σ_j e_ji (W₁x_j − W₂x_i) + W₃x_i, with Σ e_ji as one more column of Σ e_ji W₁x_j."""
         # Two large numbers are subtracted: not in 16 bits.
         a, b = wide(self.lin1(x)), wide(self.lin2(x))
         terms = torch.cat([a, torch.ones_like(a[:, :1])], dim=-1)
@@ -134,15 +131,15 @@ class FastLEConv(OnEdges, pyg.LEConv):  # type: ignore[misc]
         return out
 
 
-def is_plain(x: Any, edge_index: Any) -> bool:
-    """Whether there is one matrix of features, and edges as PyG writes them."""
+def are_plain(x: Any, edge_index: Any) -> bool:
+    """Whether there is one matrix of features, and edges as a dense index."""
     if type(x) is not Tensor or type(edge_index) is not Tensor:
         return False
     return x.dim() == 2 and edge_index.layout == torch.strided
 
 
 def is_unwatched(conv: pyg.MessagePassing) -> bool:
-    """Whether nobody looks at the messages: an explainer, or hooks on parts of PyG's layers."""
+    """Whether single messages are not needed: no explainer, no hooks on the steps of PyG."""
     steps = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
     kinds = ("_forward_pre_hooks", "_forward_hooks")
     hooked = any(getattr(conv, f"_{step}{kind}") for step in steps for kind in kinds)
@@ -150,7 +147,7 @@ def is_unwatched(conv: pyg.MessagePassing) -> bool:
 
 
 def checked(edge_index: Tensor, x: Tensor) -> Edges:
-    """The edges, once it is known that they are between rows of ``x``."""
+    """The edges, after a check that they connect rows of ``x``."""
     checks = Checks()
     edges = Edges(check_edge_index(edge_index, x.size(0), checks, like=x), x.size(0))
     checks.settle()
@@ -158,7 +155,7 @@ def checked(edge_index: Tensor, x: Tensor) -> Edges:
 
 
 def gcn_sparse(x: Tensor, edges: Edges, edge_weight: Tensor) -> Tensor:
-    """D^(-1/2) (A + I) D^(-1/2) X, where I stands for the self-loops that A has not."""
+    """D^(-1/2) (A + I) D^(-1/2) X, where I has a self-loop for each node without one in A."""
     weight = edge_weight.to(x.dtype)
     own = loop_weights(edges.index, weight, x.size(0)).unsqueeze(-1)
     weight = weight.masked_fill(edges.index[0] == edges.index[1], 0.0)
@@ -170,7 +167,7 @@ def gcn_sparse(x: Tensor, edges: Edges, edge_weight: Tensor) -> Tensor:
 def gcn_complete(x: Tensor, A: Tensor) -> Tensor:
     """D^(-1/2) Â D^(-1/2) X as in PyG's ``DenseGCNConv``: Â is A with ones on the diagonal.
 
-    No degree counts less than 1, so that a cluster nobody is in has finite gradients.
+    A degree counts as at least 1, so that an empty cluster has finite gradients.
     """
     eye = torch.eye(A.size(-1), dtype=A.dtype, device=A.device)
     A = A * (1 - eye) + eye

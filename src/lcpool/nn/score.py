@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,21 +15,20 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
+from lcpool.nn.arguments import check_arguments
 from lcpool.nn.conv import convolve
-from lcpool.nn.leaf import Projection
 from lcpool.ops.readout import graph_softmax
 
-# Strictly increasing, so that what goes in orders nodes as what comes out does, without the ties
-# that saturation makes.
+# Strictly increasing: their input orders nodes as their output does, without ties by saturation.
 INCREASING = (torch.tanh, torch.sigmoid, nn.functional.tanh, nn.functional.sigmoid)
 INCREASING_MODULES = (nn.Tanh, nn.Sigmoid)
 
 
 class Score(nn.Module):
-    """h = g(X, A), in two steps: values to order nodes by, and the gate that turns them into h.
+    """h = g(X, A), in two steps: values that order the nodes, and the gate that makes h of them.
 
     Top-k takes the values *before* a saturating nonlinearity. The order is the same, but small
-    probabilities underflow into ties and large scores meet at 1, and then the order is lost.
+    probabilities would underflow and large scores would round to 1, and such ties lose the order.
 
     Args:
         nonlinearity: ``"softmax"`` (over the nodes of each graph), the name of an activation, a
@@ -36,6 +36,7 @@ class Score(nn.Module):
     """
 
     def __init__(self, nonlinearity: str | Callable[[Tensor], Tensor] | None = None) -> None:
+        check_arguments(nonlinearity=nonlinearity)
         super().__init__()
         self.over_graph = nonlinearity == "softmax"
         plain = nonlinearity is None or self.over_graph
@@ -48,15 +49,15 @@ class Score(nn.Module):
         """The scores before the nonlinearity, ``[num_nodes]`` or ``[num_nodes, 1]``.
 
         Args:
-            x: the features to score, which need not be the graph's own.
-            graph: ``edge_index``, ``edge_attr``, ``batch_vector()`` and what else is known of it.
+            x: the features to score, not necessarily those of the graph.
+            graph: has ``edge_index``, ``edge_attr`` and ``batch_vector()``.
         """
         raise NotImplementedError
 
     def rank(self, x: Tensor, graph: Graph) -> Tensor:
-        """What top-k orders nodes by, ``[num_nodes]``, with all bits of the parameters.
+        """What top-k orders nodes by, ``[num_nodes]``, in the precision of the parameters.
 
-        Also under autocast: its 16 bits would tie nodes that differ.
+        Also under autocast: in 16 bits, nodes that differ would tie.
         """
         if torch.is_autocast_enabled(x.device.type):
             with torch.autocast(x.device.type, enabled=False):
@@ -71,7 +72,7 @@ class Score(nn.Module):
         return values if self.increasing else self.act(values)
 
     def gate(self, rank: Tensor, graph: Graph) -> Tensor:
-        """h, which multiplies the features, from what :meth:`rank` gave."""
+        """h, which multiplies the features, from what :meth:`rank` returned."""
         if self.over_graph:
             return graph_softmax(rank, graph)
         return self.act(rank) if self.act is not None and self.increasing else rank
@@ -91,22 +92,21 @@ class Score(nn.Module):
 class ProjectionScore(Score):
     r"""The projection on a learned direction: :math:`h = \sigma(Xp / \lVert p \rVert)`.
 
-    With ``"softmax"`` the projection is not normalised, as in PyG.
+    With ``"softmax"`` the projection is not divided by the length of p, as in PyG.
     """
 
     def __init__(
         self, in_channels: int, nonlinearity: str | Callable[[Tensor], Tensor] | None = "tanh"
     ) -> None:
+        check_arguments(in_channels=in_channels)
         super().__init__(nonlinearity)
         self.in_channels = in_channels
         self.project = Projection(in_channels, normalize=not self.over_graph)
 
     def reset_parameters(self) -> None:
-        """Draw the direction anew."""
         self.project.reset_parameters()
 
     def values(self, x: Tensor, graph: Graph) -> Tensor:
-        """Xp, divided by the length of p."""
         score: Tensor = self.project(x)
         return score
 
@@ -114,12 +114,34 @@ class ProjectionScore(Score):
         return f"{self.__class__.__name__}({self.in_channels})"
 
 
-class ConvScore(Score):
-    """One graph convolution with a single output channel, or any callable ``g(x, edge_index)``.
+class Projection(nn.Module):
+    r""":math:`Xp / \lVert p \rVert`, or :math:`Xp` without ``normalize``."""
 
-    A callable of your own that names ``edge_attr``, ``batch`` or ``batch_size`` among its arguments
-    gets them. A ``MessagePassing`` layer gets those without a default: PyG's own are called as its
-    ``SAGPooling`` calls them.
+    def __init__(self, channels: int, normalize: bool = True) -> None:
+        super().__init__()
+        self.normalize = normalize
+        self.weight = nn.Parameter(torch.empty(1, channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(self.weight.size(-1))
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return project(x, self.weight, self.normalize)
+
+
+def project(x: Tensor, weight: Tensor, normalize: bool) -> Tensor:
+    """Xp, one value per row, divided by the length of p if ``normalize``."""
+    value = x @ weight.view(-1)
+    return value / weight.norm(p=2, dim=-1) if normalize else value
+
+
+class ConvScore(Score):
+    """A graph convolution with a single output channel, or any callable ``g(x, edge_index)``.
+
+    A callable that names ``edge_attr``, ``batch`` or ``batch_size`` among its arguments gets them.
+    A ``MessagePassing`` layer gets only those without a default, as in PyG's ``SAGPooling``.
 
     Example:
         >>> def degree(x, edge_index, batch):
@@ -133,16 +155,15 @@ class ConvScore(Score):
         conv: Callable[..., Tensor],
         nonlinearity: str | Callable[[Tensor], Tensor] | None = None,
     ) -> None:
+        check_arguments(score=conv)
         super().__init__(nonlinearity)
         self.conv = conv
         self.asked = asked_for(conv)
 
     def reset_parameters(self) -> None:
-        """Draw the convolution's parameters anew."""
         reset(self.conv)
 
     def values(self, x: Tensor, graph: Graph) -> Tensor:
-        """What the convolution gives."""
         if not self.asked:
             return convolve(self.conv, x, graph.edges)
         more = {name: _GIVEN[name](graph) for name in self.asked}
@@ -152,7 +173,7 @@ class ConvScore(Score):
         return f"{self.__class__.__name__}({self.conv})"
 
 
-# What a score of one's own may ask for by name.
+# What a score function gets if it names it as an argument.
 _GIVEN: dict[str, Callable[[Graph], Any]] = {
     "edge_attr": lambda graph: graph.edge_attr,
     "batch": Graph.batch_vector,
@@ -161,10 +182,10 @@ _GIVEN: dict[str, Callable[[Graph], Any]] = {
 
 
 def asked_for(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Which of ``edge_attr``, ``batch`` and ``batch_size`` a callable asks for by name."""
+    """Which of ``edge_attr``, ``batch`` and ``batch_size`` a callable names as arguments."""
     try:
         known = inspect.signature(getattr(function, "forward", function)).parameters
-    except (TypeError, ValueError):  # some functions written in C tell nothing
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return ()
     names = [name for name in _GIVEN if name in known]
     if isinstance(function, MessagePassing):

@@ -9,16 +9,16 @@ from numba import njit
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """``function`` compiled, without the GIL, and cached where there is a folder to write to."""
+    """``function`` compiled, without the GIL, and cached on disk if a folder can be written."""
     try:
         return njit(nogil=True, cache=True, **options)(function)
-    except RuntimeError:  # No folder can be written: compile in every process.
+    except RuntimeError:  # No folder can be written: each process compiles.
         return njit(nogil=True, **options)(function)
 
 
 def regrouped(function: Callable[..., Any]) -> Any:
-    """``function`` compiled with its sums in groups: as many at once as fit into a register.
+    """``function`` compiled with vectorised sums, whose order is fixed when it is compiled.
 
-    Which are added first is settled when it is compiled: the same input gives the same bits.
+    The same input gives the same bits.
     """
     return compiled(function, fastmath={"reassoc"})

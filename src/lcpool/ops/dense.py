@@ -1,4 +1,4 @@
-"""What dense poolings sum over edges and graphs, and division and roots that are safe at 0."""
+"""Sums over edges and graphs for dense poolings, and division and roots that are safe at 0."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
 
 
 def graph_sum(values: Tensor, graph: Graph) -> Tensor:
-    """The sum of a value a node over the nodes of each graph, ``[batch_size]``."""
+    """The sum of one value per node over the nodes of each graph, ``[batch_size]``."""
     return values.new_zeros(graph.batch_size).index_add(0, graph.batch_vector(), values)
 
 
 def squared_norm(graph: Graph, weight: Tensor, num_nodes: int) -> Tensor:
-    """‖A‖²_F of each graph, for edges that may stand twice and then add up."""
+    """‖A‖²_F of each graph; duplicate edges are added."""
     source, target = graph.edge_index
     keys, order = (source * num_nodes + target).sort(stable=True)
     first = torch.ones_like(keys)

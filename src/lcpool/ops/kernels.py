@@ -1,10 +1,10 @@
-"""What kernels there are, and which to take for a device.
+"""The list of all kernels, and the choice of their version for a device.
 
-:class:`Kernels` states every kernel once. Three modules implement it, with the same results: in
+:class:`Kernels` declares every kernel once. Three modules implement it, with the same results: in
 plain torch, compiled for CPUs and compiled for GPUs (:mod:`lcpool.ops.backends`). Each gathers its
-kernels from the folders of the operations, where the three versions stand side by side. To add a
+kernels from the folders of the operations, where the three versions are side by side. To add a
 kernel: declare it here, write it in ``plain.py``, ``cpu.py`` and ``gpu.py`` of its operation, and
-call it there. mypy compares the three with it.
+call it there. mypy compares the three with the declaration.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 class Kernels(Protocol):
     """All kernels, on contiguous tensors of one device.
 
-    Lists of neighbours come as ``ptr`` and ``node``: row i is ``node[ptr[i] : ptr[i + 1]]``. Graphs
-    come as ``ptr``: graph g has the nodes ``ptr[g]`` to ``ptr[g + 1]``. A kernel that returns None
-    leaves the case to plain torch.
+    Lists of neighbours are given as ``ptr`` and ``node``: row i is ``node[ptr[i] : ptr[i + 1]]``.
+    Graphs are given as ``ptr``: graph g has the nodes ``ptr[g]`` to ``ptr[g + 1]``. Where a kernel
+    returns None, plain torch computes the result.
     """
 
-    # graph: what is known of a batch, and neighbours by rows
+    # inspect: the analysis of a batch, and neighbours by rows
 
     def inspect(self, edge_index: Tensor, num_nodes: int, batch: Tensor | None, /) -> BatchFacts:
-        """Whether edges and nodes are in range and in order, and where nodes and graphs begin."""
+        """Whether edges and nodes are in range and in order, and where their rows begin."""
 
     def sort_by_row(self, row: Tensor, node: Tensor, num_rows: int, /) -> tuple[Tensor, Tensor]:
-        """Where each row begins in ``node`` sorted by ``row``, and that; the sort is stable."""
+        """Sort ``node`` by ``row``, stable: where each row begins, and the sorted nodes."""
 
     # message
 
     def gcn_roots(self, ptr: Tensor, node: Tensor, /) -> Tensor:
-        """(1 + number of neighbours but itself)^(-1/2) of each node, in double."""
+        """(1 + number of neighbours other than itself)^(-1/2) of each node, in double."""
 
     def aggregate(self, x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None, /) -> Tensor:
-        """The sum of x over each node's neighbours; with ``roots``, GCN's."""
+        """The sum of x over each node's neighbours; with ``roots``, normalised as in GCN."""
 
     def difference_sum(self, z: Tensor, y: Tensor, ptr: Tensor, node: Tensor, /) -> Tensor:
         """Σ relu(z_i − y_k) over the neighbours k of each node i."""
@@ -74,7 +74,7 @@ class Kernels(Protocol):
     def weighted_sum(
         self, x: Tensor, weight: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None, /
     ) -> Tensor:
-        """Σ w_e x_k over the entries (k, i) of each row i; ``entry`` numbers their weights."""
+        """Σ w_e x_k over the entries (k, i) of each row i; ``entry`` is their index in w."""
 
     def entry_dot(
         self, y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None, /
@@ -97,12 +97,12 @@ class Kernels(Protocol):
     ) -> Tensor:
         """The gradient of x; nodes that share a maximum share its gradient."""
 
-    # topk, gate, and both with the softmax between them
+    # topk and gate
 
     def topk(
         self, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int, /
     ) -> tuple[Tensor, Tensor]:
-        """The nodes of highest rank of each graph, best first, ties to the lower index."""
+        """The nodes of highest rank of each graph and their graphs, best first."""
 
     def gate(self, x: Tensor, h: Tensor, perm: Tensor, /) -> tuple[Tensor, Tensor]:
         """(X ⊙ h)(î, :) and h(î)."""
@@ -112,42 +112,42 @@ class Kernels(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """The gradients of x and h: zeros for nodes that were dropped."""
 
+    # fused_lcpool: between its matrix products, with YG = X [W_d; W_x]ᵀ
+
     def softmax_topk_gate(
         self, x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int,
         /,
     ) -> GatedTopK:  # fmt: skip
-        """The kept nodes and their features, h being the softmax of ``rank`` over each graph."""
+        """The kept nodes and their features; h is the softmax of ``rank`` over each graph."""
 
     def softmax_topk_gate_backward(
         self, grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor,
         h: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, /,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The gradients of ``rank``, and of x in X' = x h with h held fixed."""
-
-    # lcsmp: between its matrix products, with YG = X [W_d; W_x]ᵀ
+        """The gradient of ``rank``, and that of x in X' = (x ⊙ h)(î, :) for fixed h."""
 
     def shifted_difference_sum(
         self, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, /
     ) -> Tensor:
-        """D: Σ relu(y_i + b − y_k) over the neighbours k of node i, y being the left of ``YG``."""
+        """D: Σ relu(y_i + b − y_k) over the neighbours k of node i; y is the left of ``YG``."""
 
     def shifted_difference_backward(
         self, grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
         out_node: Tensor, grad_YG: Tensor, sums: Tensor, /,
     ) -> Tensor:  # fmt: skip
-        """Write the gradient of y into the left of ``grad_YG``; that of b is put after ``sums``."""
+        """Write the gradient of y into the left of ``grad_YG``; append that of b to ``sums``."""
 
     def combine(
         self, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor, /
     ) -> Tensor:
-        """(relu(F + b_fd) + relu(G + b_x)) w_s + b_s, G being the right of ``YG``."""
+        """(relu(F + b_fd) + relu(G + b_x)) w_s + b_s; G is the right of ``YG``."""
 
     def combine_backward(
         self, grad: Tensor, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, /
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The gradients of F, of G (in the right of one like ``YG``), and [b_fd ‖ b_x ‖ w_s ‖ b_s].
+        """The gradients of F, of YG (only its right), and of [b_fd ‖ b_x ‖ w_s ‖ b_s].
 
-        The last in a form of the kernel's own, for its ``shifted_difference_backward``.
+        The last may be partial sums, which ``shifted_difference_backward`` adds.
         """
 
     # connect
@@ -161,7 +161,7 @@ class Kernels(Protocol):
     def cluster_search(
         self, edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, /
     ) -> RowSearch | None:
-        """What finds rows of the same A', some at a time."""
+        """An object that finds rows of the same A', some at a time."""
 
     # product
 
@@ -177,7 +177,7 @@ class Kernels(Protocol):
         self, edge_index: Tensor, edge_weight: Tensor, S: Assignment,
         graphs: GraphSlices | None, self_loops: bool, max_edges: int, checks: Checks, /,
     ) -> Connected | None:  # fmt: skip
-        """The weights of S'ᵀAS', its edges, sorted, and what the kernel keeps for gradients."""
+        """The weights of S'ᵀAS', its edges, sorted, and what the kernel saves for gradients."""
 
     def connect_assignment_backward(
         self, grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment,

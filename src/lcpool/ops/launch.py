@@ -1,4 +1,4 @@
-"""How kernels are launched: on the GPU of their tensors. Triton alone takes the current one."""
+"""Triton kernels, launched on the GPU of their tensors; Triton itself uses the current GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triton.runtime.jit import JITFunction
 
 
 class Kernel:
-    """A Triton kernel. The first of its arguments is a tensor."""
+    """A Triton kernel whose first argument is a tensor."""
 
     def __init__(self, function: JITFunction[Any]) -> None:
         self.function = function
@@ -21,7 +21,6 @@ class Kernel:
         return partial(self.launch, grid)
 
     def launch(self, grid: tuple[int, ...], *args: Any, **options: int) -> None:
-        """Run ``grid`` programs."""
         gpu = args[0].device.index
         if gpu == torch.cuda.current_device():
             self.function[grid](*args, **options)
@@ -31,13 +30,13 @@ class Kernel:
 
 
 def kernel(function: Callable[..., None]) -> Any:
-    """Make a Triton kernel of a function; Triton's interpreter has its own kind."""
+    """Make a Triton kernel of a function; Triton's interpreter makes its own kind."""
     made = triton.jit(function)
     return Kernel(made) if isinstance(made, JITFunction) else made
 
 
 def cdiv(count: int, size: int) -> int:
-    """⌈count / size⌉. Triton's own, made for kernels, takes some microseconds."""
+    """⌈count / size⌉; Triton's function takes some microseconds."""
     return -(-count // size)
 
 

@@ -1,75 +1,128 @@
-"""How a kernel becomes an operator that ``torch.compile`` and ``torch.export`` can see.
+"""Kernels as torch operators, so that ``torch.compile`` and ``torch.export`` can work with them.
 
-Torch cannot look into a kernel. As an operator, ``lcpool::name``, it need not: it is told the shape
-of the result and where the gradient comes from. Only what traces needs to know: in eager mode a
-call goes to the kernel itself. The way through torch's dispatcher and back takes about 10 µs, and
-``torch.library.custom_op`` twice as much (``benchmarks/dispatch.py``), which a GPU would wait for.
+Torch cannot trace a kernel. As an operator, ``lcpool::name``, it need not: it is told the shapes of
+the results and how to find the gradient. Eager calls go to the kernel directly, because a call
+through torch's dispatcher takes about 10 µs longer, and one of ``torch.library.custom_op`` 20 µs
+(``benchmarks/dispatch.py``), during which a GPU is idle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import update_wrapper
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 import torch
+
+from lcpool.ops.kernels import kernels
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 disable: Any = torch.compiler.disable
 LIBRARY: Any = torch.library.Library("lcpool", "DEF")  # type: ignore[no-untyped-call]
 
 
 def operator(schema: str, cls: Any) -> Callable[..., Any]:
-    """The operator of this schema, to be called like a function.
+    """Register an operator; returns a function that calls it.
 
     Args:
         schema: name, arguments and results, as torch writes them.
         cls: has ``forward(*args)``, the kernel, and ``fake(*args)``, which makes empty results of
-            the same shapes; where there is a gradient, also ``setup_context(ctx, inputs, output)``
-            and ``backward(ctx, *grads)``, as in ``torch.autograd.Function``. ``results`` says how
-            many results, the first ones, are for callers, where the others are for the gradient.
+            the same shapes. With a gradient also ``backward(ctx, *grads)`` and, unless all inputs
+            are saved for it, ``setup_context(ctx, inputs, output)``, as in
+            ``torch.autograd.Function``. ``results`` is the number of results that callers get;
+            those after them are only saved for the gradient.
     """
     name = LIBRARY.define(schema)
-    known, direct = getattr(torch.ops.lcpool, name).default, cls.forward
-    # Where a graph breaks at an operator, torch.compile would follow the call into the kernel and
-    # compile what it finds there, operators in place of kernels.
+    registered, direct = getattr(torch.ops.lcpool, name).default, cls.forward
+    # Where a graph breaks at an operator, torch.compile would trace the kernel itself and compile
+    # what it finds there, operators in place of kernels.
     LIBRARY.impl(name, disable(cls.forward), "CompositeExplicitAutograd")
     torch.library.register_fake(f"lcpool::{name}", cls.fake, lib=LIBRARY)
     if hasattr(cls, "backward"):
         direct = _with_gradient(cls, cls.forward, getattr(cls, "results", None))
-        traced = _with_gradient(cls, _below_autograd(known))
+        traced = _with_gradient(cls, _below_autograd(registered))
         LIBRARY.impl(name, disable(lambda *args: traced(*args)), "Autograd")
 
     def call(*args: Any) -> Any:
-        return known(*args) if is_traced() else direct(*args)
+        return registered(*args) if is_traced() else direct(*args)
+
+    return call
+
+
+def as_operator(schema: str, fake: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Make an operator without a gradient of the decorated function."""
+
+    def register(function: Function) -> Function:
+        call = operator(schema, SimpleNamespace(forward=function, fake=fake))
+        return cast("Function", update_wrapper(call, function))
+
+    return register
+
+
+def new_size(min: int = 0) -> Any:
+    """A size that is not known while a call is traced."""
+    return torch.library.get_ctx().new_dynamic_size(min=min)
+
+
+def gradient_operator(
+    schema: str, plain: Callable[..., Any], like: tuple[int, ...]
+) -> Callable[..., Any]:
+    """Register the kernel that computes a gradient; second derivatives go through plain torch.
+
+    Args:
+        schema: name, arguments and results, as torch writes them.
+        plain: the kernel in plain torch; the compiled ones have the same name.
+        like: for each result, the position of the argument that has its shape.
+    """
+
+    def fake(*args: Any) -> Any:
+        found = tuple(args[i].new_empty(args[i].shape) for i in like)
+        return found if len(found) > 1 else found[0]
+
+    @as_operator(schema, fake)
+    def compute(*args: Any) -> Any:
+        kernel = getattr(kernels(args[0]), plain.__name__)
+        return kernel(*(None if value is None else value.contiguous() for value in args))
+
+    def call(*args: Any) -> Any:
+        return plain(*args) if torch.is_grad_enabled() else compute(*args)
 
     return call
 
 
 def is_traced() -> bool:
-    """Whether somebody records what is called, to run it again."""
+    """Whether the calls are being recorded, to be run again later."""
     return torch.compiler.is_compiling() or bool(torch._C._len_torch_dispatch_stack())
 
 
 def _with_gradient(
     cls: Any, compute: Callable[..., Any], results: int | None = None
 ) -> Callable[..., Any]:
-    """``compute`` with the gradient that ``cls`` describes; all its results, or the first ones."""
+    """``compute`` with the gradient of ``cls``; all its results, or the first ``results``."""
+    setup_context = getattr(cls, "setup_context", _save_inputs)
 
-    # In one step with setup_context: apart, torch inspects the signature in every call (30 µs).
+    # In one step with setup_context: as two, torch inspects the signature in every call (30 µs).
     def forward(ctx: Any, *args: Any) -> Any:
         output = compute(*args)
-        cls.setup_context(ctx, args, output)
-        return output if results is None else output[:results]  # each costs autograd some µs
+        setup_context(ctx, args, output)
+        return output if results is None else output[:results]  # autograd takes some µs for each
 
     steps = {"forward": staticmethod(forward), "backward": staticmethod(cls.backward)}
     apply: Callable[..., Any] = type(cls.__name__, (torch.autograd.Function,), steps).apply  # type: ignore[attr-defined]
     return apply
 
 
-def _below_autograd(known: Any) -> Callable[..., Any]:
-    """What comes after autograd on the dispatcher's way."""
+def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _below_autograd(registered: Any) -> Callable[..., Any]:
+    """The operator without its gradient, which the caller provides."""
 
     def compute(*args: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
-            return known(*args)
+            return registered(*args)
 
     return compute

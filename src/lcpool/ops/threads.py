@@ -1,9 +1,9 @@
 """How kernels share the cores of a CPU: on the threads that torch's own kernels run on.
 
-These wait for more work for a while before they sleep, and keep their core busy meanwhile. Threads
-of another pool would have to fight them for it after every matrix product. So work is handed to
-torch's OpenMP runtime. Where there is none of GNU's kind, or in a forked process (a data loader's
-worker), whose parent has kept the threads, a plain pool does it.
+After each operation torch's threads wait actively for more work, and keep their core busy. Threads
+of another pool would compete with them for the cores after every matrix product. So work is given
+to torch's OpenMP runtime. Where there is no GNU OpenMP, or in a forked process (a data loader's
+worker), which does not have its parent's threads, a plain pool does it.
 
 Numba's own parallel loops abort in a forked process, or when two threads enter at once, depending
 on the threading layer. The kernels release the GIL; nothing else is needed.
@@ -28,44 +28,44 @@ Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def in_parts(
-    part: Callable[[int, int], Any], size: int, work: int, least: int, share: int = 1
+    part: Callable[..., Any], size: int, work: int, least: int, *args: Any, share: int = 1
 ) -> list[Any]:
-    """``part(start, stop)`` for parts of ``range(size)``, in order.
+    """``part(start, stop, *args)`` for parts of ``range(size)``; its results in order.
 
-    By as many threads as torch has, but none with less than ``least`` of the ``work``: to wake one
-    costs as much. ``share`` parts for each, where the work may be uneven.
+    Uses as many threads as torch, but none with less than ``least`` of the ``work``: to wake a
+    thread takes as long. Each takes ``share`` parts, more where the work may be uneven.
     """
     threads = min(torch.get_num_threads(), max(1, work // least))
     if threads == 1:
-        return [part(0, size)]
+        return [part(0, size, *args)]
     count = threads * share
     cuts = list(pairwise(size * t // count for t in range(count + 1)))
     left, found = iter(range(count)), [None] * count
-    wrong: list[tuple[int, BaseException]] = []
+    errors: list[tuple[int, BaseException]] = []
 
     def take(_: Any = None) -> None:
-        """Parts that the others have left; what goes wrong is raised where one can catch it."""
+        """Work on parts that no thread has taken yet; errors are raised in the calling thread."""
         i = count
         try:
-            while not wrong:
+            while not errors:
                 i = next(left, count)
                 if i == count:
                     return
-                found[i] = part(*cuts[i])
+                found[i] = part(*cuts[i], *args)
         except BaseException as error:
-            wrong.append((i, error))
+            errors.append((i, error))
 
     run_together(take)
-    take()  # Where the others were not to be had, or were interrupted.
-    if wrong:
-        raise min(wrong, key=lambda pair: pair[0])[1]
+    take()  # Where no other thread came, or all were interrupted.
+    if errors:
+        raise min(errors, key=lambda pair: pair[0])[1]
     return found
 
 
 def run_together(take: Callable[..., None]) -> None:
     """Call ``take`` in all of torch's threads at once, this one among them.
 
-    In all: OpenMP would end those that are left out, and start them again for the next product.
+    OpenMP would end threads that are left out, and start them again for the next product.
     """
     parallel, threads = torch_threads(), torch.get_num_threads()
     if parallel is not None and os.getpid() == PROCESS:
@@ -80,7 +80,7 @@ def run_together(take: Callable[..., None]) -> None:
 
 @cache
 def torch_threads() -> Any:
-    """What starts a parallel region of the OpenMP runtime that torch has loaded, or None."""
+    """The function that starts a parallel region of torch's OpenMP runtime, or None."""
     if sys.platform != "linux":
         return None
     try:
@@ -94,7 +94,7 @@ def torch_threads() -> Any:
 
 @cache
 def own_threads() -> ThreadPoolExecutor:
-    """Threads that wait for work, started as they are needed."""
+    """A pool of threads, started as they are needed."""
     return ThreadPoolExecutor(os.cpu_count(), "lcpool")
 
 

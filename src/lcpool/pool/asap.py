@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from lcpool.graph.assignment import nonzero
-from lcpool.graph.checks import check_width
 from lcpool.graph.edges import Edges, loop_weights
 from lcpool.graph.graph import Graph, edge_weight
 from lcpool.nn import ClusterAttention, ConvScore
+from lcpool.nn.arguments import check_arguments
 from lcpool.nn.conv import FastLEConv, faster
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.pool.local import LocalAssignmentPooling
@@ -28,21 +28,21 @@ class ASAPooling(LocalAssignmentPooling):
         S = \mathrm{attention}(X, A + I), \quad h = \sigma(\mathrm{LEConv}(S^\top X, A + I)), \quad
         A' = {S'}^\top (A + I) S'
 
-    without the diagonal of A'. A call adds I to A; :meth:`select` and :meth:`connect`, called one
-    by one, take the graph of A + I (:func:`with_self_loops`).
+    without the diagonal of A'. A call adds I to A; if you call :meth:`select` and :meth:`connect`
+    yourself, pass the graph of A + I (:func:`with_self_loops`).
 
-    Takes the arguments of PyG's layer and loads its parameters, but keeps the weights of A' also
-    when the input has none, passes gradients through them, and always keeps the *fittest* clusters
-    (PyG multiplies the fitness by the sign of a random number).
+    Takes the arguments of PyG's layer and loads its parameters, with three differences: A' has
+    weights also when the input has none, gradients flow through them, and always the clusters of
+    *highest* fitness are kept (PyG multiplies the fitness by the sign of a random number).
 
     Args:
         in_channels: width of the node features.
         ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
-        GNN: class of a convolution that refines the features attention looks at.
+        GNN: class of a convolution that refines the features before attention.
         dropout: share of the attention coefficients dropped in training.
         negative_slope: slope of the LeakyReLU below zero.
         add_self_loops: keep the diagonal of A'.
-        max_edges: refuse a pooled graph with more edges than this.
+        max_edges: raise an error for a pooled graph with more edges than this.
         **kwargs: further arguments of the convolution.
     """
 
@@ -57,9 +57,11 @@ class ASAPooling(LocalAssignmentPooling):
         max_edges: int = MAX_EDGES,
         **kwargs: Any,
     ) -> None:
-        check_width("in_channels", in_channels)
-        if GNN is None and kwargs:
-            raise TypeError(f"unknown arguments {sorted(kwargs)}: they would go to 'GNN'.")
+        check_arguments(in_channels=in_channels, add_self_loops=add_self_loops)
+        if GNN is not None:
+            check_arguments(GNN=GNN)
+        elif kwargs:
+            raise TypeError(f"unknown arguments {sorted(kwargs)}: only a 'GNN' takes more.")
         conv = None if GNN is None else faster(GNN)(in_channels, in_channels, **kwargs)
         super().__init__(
             ClusterAttention(in_channels, conv, dropout, negative_slope),
@@ -85,7 +87,7 @@ class ASAPooling(LocalAssignmentPooling):
         *,
         batch_size: int | None = None,
     ) -> Pooled:
-        """Pool a batch of graphs; see :meth:`Pooling.forward`. The third argument is PyG's."""
+        """Pool a batch of graphs, as :class:`ScoredPooling` does; weights are named as in PyG."""
         graph = self.check(x, edge_index, edge_weight, batch, batch_size)
         return super().forward(with_self_loops(graph), attn=attn)
 
@@ -94,7 +96,7 @@ class ASAPooling(LocalAssignmentPooling):
 
 
 def with_self_loops(graph: Graph) -> Graph:
-    """A + I: ones on the diagonal where it has none."""
+    """The graph of A + I: each node gets a self-loop of weight 1 unless it has one."""
     index, weight = graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype)
     others = nonzero(index[0] != index[1], graph.checks)
     nodes = torch.arange(graph.num_nodes, device=index.device)

@@ -11,44 +11,44 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lcpool.graph.assignment import Assignment
-from lcpool.graph.checks import Checks, check_edge_index, check_width
+from lcpool.graph.checks import Checks, check_edge_index
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph, check_channels, check_edge_attr, edge_weight
 from lcpool.graph.sizes import Sizes
-from lcpool.notice import warn_caller
+from lcpool.nn.arguments import check_arguments
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.operator import is_traced
 from lcpool.ops.product import connect_assignment
 from lcpool.ops.topk import KeepPlan
 from lcpool.pool.output import Pooled
 from lcpool.pool.selection import Selection
+from lcpool.warn import warn_caller
 
 
 class PoolingError(ValueError):
-    """A pooling gave something that cannot be used; the message names its class."""
+    """A pooling returned something that cannot be used; the message names its class."""
 
 
 class Pooling(nn.Module):
-    r"""The base of every pooling: select, reduce, connect, lift.
+    r"""The base class of every pooling: select, reduce, connect, lift.
 
     =============  =========================================  =====================================
-    method         question                                   if you do not override it
+    method         question                                   default
     =============  =========================================  =====================================
-    ``select``     which nodes become one: S                  –
+    ``select``     which nodes become one: S                  none: override it
     ``reduce``     the features X' of the pooled nodes        :math:`X' = S^\top X`
     ``connect``    the edges A' between them                  :math:`A' = S^\top A S`, no diagonal
     ``lift``       features back on the input nodes           :math:`S X'`
     =============  =========================================  =====================================
 
-    A pooling of your own overrides ``select``, and what else differs. Each graph must be pooled as
-    if it were alone: then several runs can be trained as one.
+    Your own pooling overrides ``select``, and the others where it differs. It must pool each graph
+    independently of the rest of the batch: then several runs can be trained as one.
 
-    ``losses`` gives auxiliary losses by name, one value per graph; each counts times its number in
-    ``loss_weights`` (1 if it is not there) in ``out.loss`` and in training. ``pooled_counts`` tells
-    how many nodes each graph will have, where that is known before selecting.
+    ``losses`` returns auxiliary losses by name, one value per graph; each is multiplied by its
+    number in ``loss_weights`` (default 1) in ``out.loss`` and in training. ``pooled_counts``
+    returns how many nodes each graph will have, where that is known before ``select``.
 
     Example:
-        >>> import torch
         >>> class Halves(Pooling):
         ...     def select(self, graph):  # nodes 0 and 1 become one, 2 and 3, and so on
         ...         return Assignment.of_labels(torch.arange(graph.num_nodes) // 2)
@@ -61,28 +61,30 @@ class Pooling(nn.Module):
     loss_weights: ClassVar[Mapping[str, float]] = {}
     # Whether graphs are pooled independently of the batch, so that runs can be trained as one.
     stackable: ClassVar[bool] = True
-    # Whether a size is read from the device anyway, so that checks can wait for it.
+    # Whether a call reads a size from the device anyway, so that checks can be read with it.
     reads_sizes: ClassVar[bool] = True
 
     def __init__(self, in_channels: int | None = None) -> None:
         super().__init__()
-        self.said_emptied = False
+        self.warned_of_empty = False
         if in_channels is not None:
-            self.in_channels = check_width("in_channels", in_channels)
+            check_arguments(in_channels=in_channels)
+            self.in_channels = in_channels
 
     def select(self, graph: Graph) -> Selection | Assignment:
-        """S: a column for each pooled node, in any order, or a :class:`Selection`."""
-        raise NotImplementedError(f"{type(self).__name__} must say which nodes become one: select.")
+        """S with one column per pooled node, in any order; or a :class:`Selection`."""
+        raise NotImplementedError(
+            f"{self.class_name} has no 'select': override it and return an Assignment."
+        )
 
     def reduce(self, graph: Graph, S: Selection) -> Tensor:
         r"""X', ``[num_pooled, channels]``; by default :math:`S^\top X`, sums over clusters."""
         return S.assignment.reduce(graph.x)
 
     def connect(self, graph: Graph, S: Selection) -> tuple[Edges | Tensor, Tensor | None]:
-        r"""A' as edges and their attributes; by default :math:`S^\top A S` without the diagonal.
+        r"""``edge_index, edge_attr`` of A'; by default :math:`S^\top A S` without the diagonal.
 
-        Clusters are joined where an edge joins them. The edges have weights where the input's do,
-        or where S has weights. A pooling of your own returns ``edge_index, edge_attr``.
+        By default the edges have weights if those of the input or the entries of S have.
         """
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
         plan = None
@@ -105,14 +107,13 @@ class Pooling(nn.Module):
         return {}
 
     def pooled_counts(self, counts: Tensor) -> Tensor | None:
-        """How many nodes each graph will have, from how many it has, both on the host.
+        """The number of nodes of each graph after pooling, from the number before, on the host.
 
-        None, the default, where only selecting tells.
+        None, the default, if it is known only after ``select``.
         """
         return None
 
     def reset_parameters(self) -> None:
-        """Draw the parameters of all parts anew."""
         for part in self.children():
             reset(part)
 
@@ -125,22 +126,13 @@ class Pooling(nn.Module):
         batch_size: int | None = None,
         width: bool = True,
     ) -> Graph:
-        """The arguments of a call as a graph.
+        """The arguments of a call as a graph; with ``width``, x must have the layer's width.
 
-        A :class:`Graph` in place of x, or of the edges where x are other features of its nodes, was
-        checked before.
-
-        Args:
-            x: node features, or the graph.
-            edge_index: its edges, or the graph.
-            edge_attr: their attributes.
-            batch: the graph of each node.
-            batch_size: the number of graphs.
-            width: whether x must have the width that the layer was made for.
+        A :class:`Graph` in place of ``x`` or ``edge_index`` was checked before.
         """
         if isinstance(x, Graph) or isinstance(edge_index, Graph):
             if any(given is not None for given in (edge_attr, batch, batch_size)):
-                raise TypeError("a Graph has its edge_attr and batch; pass neither beside it.")
+                raise TypeError("a Graph contains edge_attr and batch; do not pass them as well.")
             return x if isinstance(x, Graph) else replace(edge_index, x=x)
         if edge_index is None:
             raise TypeError("'edge_index' is missing: call the pooling as pool(x, edge_index, …).")
@@ -166,28 +158,27 @@ class Pooling(nn.Module):
                 :class:`Graph`, whose features are not used.
             edge_attr: edge weights or attributes.
             batch: the graph of each node; one graph if None. Need not be sorted.
-            batch_size: the number of graphs. With it, empty graphs at the end are counted and a
-                GPU need not synchronise for it.
+            batch_size: the number of graphs. Pass it to count empty graphs at the end, and to
+                spare a GPU a synchronisation.
         """
         graph = self.check(x, edge_index, edge_attr, batch, batch_size)
         return self.pooled(graph, self.select(graph))
 
     def pooled(self, graph: Graph, selected: Selection | Assignment) -> Pooled:
-        """The pooled graph, once it is known what was selected."""
+        """The output, from what :meth:`select` returned."""
         S = self._selection(graph, selected)
         sizes = self._sizes(graph, S)
         X = self.reduce(graph, S)
         if not isinstance(X, Tensor) or X.dim() != 2 or X.size(0) != S.num_pooled:
             self._refuse(
-                f"'reduce' must give a row of features for each of {S.num_pooled} pooled nodes, "
-                f"not {_shape(X)}"
+                f"'reduce' must return one row of features for each of {S.num_pooled} pooled "
+                f"nodes, not {shape_of(X)}"
             )
         edges, attr = self._edges(S, self.connect(graph, S))
         after = Graph(X, edges, attr, S.batch, graph.batch_size, sizes, graph.checks)
         return Pooled.of(after, S, self.lift, **self._loss(graph, S))
 
     def _selection(self, graph: Graph, selected: Any) -> Selection:
-        """What ``select`` gave, as a selection."""
         if isinstance(selected, Selection):
             return selected
         if not isinstance(selected, Assignment):
@@ -195,41 +186,43 @@ class Pooling(nn.Module):
         try:
             S = Selection.of(selected, graph)
         except ValueError as error:
-            self._refuse(f"'select' gave an assignment that cannot be used: {error}", error)
+            self._refuse(f"'select' returned an assignment that cannot be used: {error}", error)
         if S.sizes is not None:
             self._check_counts(graph, S.sizes.counts)
-            self._say_emptied(graph.host_counts(), S.sizes.counts)
+            self._warn_of_empty(graph.host_counts(), S.sizes.counts)
         return S
 
     def _check_counts(self, graph: Graph, found: Tensor) -> None:
-        """Refuse a ``pooled_counts`` that tells other numbers of nodes than there are."""
+        """Refuse a ``pooled_counts`` that contradicts ``select``."""
         counts = None if graph.sizes is None else self.pooled_counts(graph.sizes.counts)
         if counts is not None and not torch.equal(counts, found):
             self._refuse(
-                f"'pooled_counts' says {_few(counts)} nodes of the graphs, but 'select' gave "
-                f"{_few(found)}: let it tell what each graph keeps, or return None"
+                f"'pooled_counts' returned {_few(counts)} nodes per graph, but 'select' made "
+                f"{_few(found)}: correct it, or let it return None"
             )
 
-    def _say_emptied(self, before: Tensor, after: Tensor) -> None:
-        """Say once that graphs lose all their nodes: what is read from such a graph is zero."""
-        lost = 0 if self.said_emptied else int(((before > 0) & (after == 0)).sum())
+    def _warn_of_empty(self, before: Tensor, after: Tensor) -> None:
+        """Warn once that graphs lose all their nodes: their readouts are zero."""
+        lost = 0 if self.warned_of_empty else int(((before > 0) & (after == 0)).sum())
         if lost:
-            self.said_emptied = True
+            self.warned_of_empty = True
             warn_caller(
-                f"{self.class_name} leaves graphs without a node ({lost} of {len(before)} in a "
-                f"batch); what a network reads from them is zero. Keep at least one node of each."
+                f"{self.class_name} leaves {lost} of {len(before)} graphs of a batch without a "
+                f"node; their readouts are zero. Keep at least one node of each graph."
             )
 
     def _edges(self, S: Selection, connected: Any) -> tuple[Edges, Tensor | None]:
-        """What ``connect`` gave, as edges; those of one's own are checked."""
+        """What ``connect`` returned; a tensor is checked, :class:`Edges` are trusted."""
         try:
             edges, attr = connected
         except (TypeError, ValueError) as error:
-            self._refuse(f"'connect' must return edge_index, edge_attr, not {_shape(connected)}",
+            self._refuse(f"'connect' must return edge_index, edge_attr, not {shape_of(connected)}",
                          error)  # fmt: skip
         if isinstance(edges, Edges):
             if edges.num_nodes != S.num_pooled:
-                self._refuse(f"'connect' gave edges of {edges.num_nodes} nodes, not {S.num_pooled}")
+                self._refuse(
+                    f"'connect' returned edges of {edges.num_nodes} nodes, not {S.num_pooled}"
+                )
             return edges, attr
         checks = Checks()
         try:
@@ -237,11 +230,11 @@ class Pooling(nn.Module):
             check_edge_attr(attr, edges.index)
             checks.settle()
         except (TypeError, ValueError) as error:
-            self._refuse(f"'connect' gave edges that cannot be used: {error}", error)
+            self._refuse(f"'connect' returned edges that cannot be used: {error}", error)
         return edges, attr
 
     def _sizes(self, graph: Graph, S: Selection) -> Sizes | None:
-        """How many nodes each graph has afterwards, if select or ``pooled_counts`` says."""
+        """The number of nodes of each pooled graph, if the host knows it."""
         if S.sizes is not None or graph.sizes is None or is_traced():
             return S.sizes
         if self.pooled_counts(graph.sizes.counts) is None:
@@ -251,22 +244,21 @@ class Pooling(nn.Module):
         return Sizes.of(found, graph.x.device)
 
     def _loss(self, graph: Graph, S: Selection) -> dict[str, Any]:
-        """The auxiliary losses of a call: by name, their weighted sum, and that of each graph."""
+        """The auxiliary losses: by name, their weighted sum, and that sum for each graph."""
         losses = self.losses(graph, S)
         if not isinstance(losses, Mapping):
-            self._refuse(f"'losses' must return a dict of losses by name, not {_shape(losses)}")
+            self._refuse(f"'losses' must return a dict of losses by name, not {shape_of(losses)}")
         if not losses:
             return {}
         for name, value in losses.items():
             if not isinstance(value, Tensor) or value.shape != (graph.batch_size,):
                 self._refuse(
                     f"the loss '{name}' must have one value per graph, shape "
-                    f"[{graph.batch_size}], not {_shape(value)}"
+                    f"[{graph.batch_size}], not {shape_of(value)}"
                 )
-        weights = [self.loss_weights.get(name, 1.0) for name in losses]
-        first = next(iter(losses.values()))
-        total = first.new_zeros(graph.batch_size)
-        total = sum((w * v for w, v in zip(weights, losses.values(), strict=True)), total)
+        total = next(iter(losses.values())).new_zeros(graph.batch_size)
+        for name, value in losses.items():
+            total = total + self.loss_weights.get(name, 1.0) * value
         has_nodes = graph.node_counts() > 0
         return {
             "losses": {name: mean_where(has_nodes, value) for name, value in losses.items()},
@@ -276,7 +268,7 @@ class Pooling(nn.Module):
 
     @property
     def class_name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return type(self).__name__
 
     def _refuse(self, what: str, error: Exception | None = None) -> NoReturn:
@@ -288,7 +280,8 @@ def _few(counts: Tensor) -> str:
     return f"[{shown}{', …' if counts.numel() > 8 else ''}]"
 
 
-def _shape(value: Any) -> str:
+def shape_of(value: Any) -> str:
+    """The shape of a tensor, the type of anything else, for messages."""
     return f"shape {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
 
 

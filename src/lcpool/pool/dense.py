@@ -1,42 +1,35 @@
-"""Dense assignment: the procedure that DiffPool and MinCut share."""
+"""Dense assignment: what DiffPool and MinCut share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from lcpool.graph.checks import check_width
 from lcpool.graph.dense import Chunks, DenseAssignment
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph, edge_weight
 from lcpool.graph.lazy import lazy
 from lcpool.graph.precision import wide
 from lcpool.graph.sizes import Sizes
+from lcpool.nn.arguments import check_arguments
 from lcpool.nn.conv import convolve
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.dense import neighbour_sum
 from lcpool.ops.operator import is_traced
 from lcpool.pool.base import Pooling
-from lcpool.pool.selection import Selection, itself
+from lcpool.pool.selection import Selection
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Clusters(Selection):
-    """k clusters of every graph.
+    """The k clusters of every graph: the dense assignment S of ``graph`` and its edge weights."""
 
-    Attributes:
-        graph: the input.
-        weight: its edges' weights, or None.
-        S: the dense assignment.
-    """
-
+    S: DenseAssignment = field(kw_only=False)
     graph: Graph
     weight: Tensor | None
-    S: DenseAssignment
 
     @lazy
     def A(self) -> Tensor:  # noqa: N802 - the paper's name
@@ -50,20 +43,21 @@ class DenseAssignmentPooling(Pooling):
     .. math::
         S = \mathrm{softmax}(f(X, A)), \quad X' = S^\top X, \quad A' = S^\top A S
 
-    S has N × k entries, and neither A nor A − SSᵀ is ever made dense. Every graph, whatever its
-    size, comes out with k nodes and all k² weighted edges; an empty one with zeros.
+    Every graph, whatever its size, gets k nodes and all k² weighted edges; an empty one gets zeros.
+    S has N × k entries; neither A nor A − SSᵀ is ever made dense.
 
     Args:
-        assign: f, called as ``assign(x, edge_index)``, with the weights third where there are any;
-            k values per node.
+        assign: f, called as ``assign(x, edge_index)``, with edge weights as third argument if there
+            are any; returns k values per node.
         num_clusters: k.
     """
 
     reads_sizes: ClassVar[bool] = False  # k is known
 
     def __init__(self, assign: nn.Module, num_clusters: int) -> None:
+        check_arguments(assign=assign, num_clusters=num_clusters)
         super().__init__()
-        self.num_clusters = check_width("num_clusters", num_clusters)
+        self.num_clusters = num_clusters
         self.assign: Any = assign
 
     def logits(self, graph: Graph, weight: Tensor | None) -> Tensor:
@@ -71,21 +65,19 @@ class DenseAssignmentPooling(Pooling):
         return convolve(self.assign, graph.x, graph.edges, weight)
 
     def normalize(self, A: Tensor) -> Tensor:
-        """What becomes of SᵀAS before it is returned."""
+        """A' from SᵀAS."""
         return A
 
     def dense_losses(
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
     ) -> dict[str, Tensor]:
-        """The auxiliary losses of each graph, ``[batch_size]``, from S and SᵀAS."""
+        """The auxiliary losses of each graph, ``[batch_size]``, from S and A = SᵀAS."""
         return {}
 
     def pooled_counts(self, counts: Tensor) -> Tensor:
-        """K of each graph."""
         return torch.full_like(counts, self.num_clusters)
 
     def select(self, graph: Graph) -> Clusters:
-        """S = softmax(f(X, A))."""
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
         if not is_traced():
             check_complete(graph.batch_size, self.num_clusters)
@@ -94,16 +86,15 @@ class DenseAssignmentPooling(Pooling):
         nodes = torch.arange(graph.batch_size * self.num_clusters, device=graph.x.device)
         sizes = Sizes.of(counts, graph.x.device, nodes.numel())
         batch = nodes // self.num_clusters
-        return Clusters(partial(itself, S), batch, sizes, graph=graph, weight=weight, S=S)
+        return Clusters(S, batch, sizes, graph=graph, weight=weight)
 
     def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor]:
-        """SᵀAS, normalized: all k² edges of each graph."""
         assert isinstance(S, Clusters)
         edges = complete_edges(graph.batch_size, self.num_clusters, graph.x.device)
         return edges, self.normalize(S.A).reshape(-1)
 
     def losses(self, graph: Graph, S: Selection) -> dict[str, Tensor]:
-        """:meth:`dense_losses`, in float32 or better whatever the features are."""
+        """:meth:`dense_losses`, in float32 or better whatever the type of the features."""
         assert isinstance(S, Clusters)
         with torch.autocast(S.A.device.type, enabled=False):
             dense = DenseAssignment(wide(S.S.value), S.S.chunks)
@@ -115,12 +106,12 @@ class DenseAssignmentPooling(Pooling):
 
 
 def check_complete(batch_size: int, k: int) -> None:
-    """Raise where ``batch_size`` complete graphs of k nodes are taken for a mistake."""
+    """Raise if complete graphs of k nodes have so many edges that it must be a mistake."""
     if batch_size * k**2 > MAX_EDGES:
         raise ValueError(
-            f"{batch_size:,} graphs of {k:,} clusters, all connected, would have "
-            f"{batch_size * k**2:,} edges: are these as many graphs as there are? They are "
-            f"counted from 0 to the largest in 'batch'; if they are, take fewer at a time."
+            f"{batch_size:,} graphs of {k:,} clusters each would have {batch_size * k**2:,} edges. "
+            f"Graphs are counted from 0 to the largest number in 'batch': is that right? If so, "
+            f"pool fewer graphs at a time."
         )
 
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
-from lcpool.graph.checks import check_width
 from lcpool.graph.dense import DenseAssignment
 from lcpool.graph.graph import Graph
+from lcpool.nn.arguments import check_arguments
 from lcpool.nn.conv import faster
 from lcpool.ops.dense import graph_sum, safe_div, safe_sqrt, squared_norm
 from lcpool.pool.dense import DenseAssignmentPooling
@@ -22,7 +22,7 @@ class DiffPooling(DenseAssignmentPooling):
     .. math::
         S = \mathrm{softmax}(\mathrm{GNN}(X, A)), \quad X' = S^\top X, \quad A' = S^\top A S
 
-    The losses, each a mean over the graphs with nodes, n being a graph's number of nodes:
+    The losses, each averaged over the graphs with nodes, where n is the number of nodes:
 
     .. math::
         L_{link} = \lVert A - SS^\top \rVert_F / n^2, \quad L_{entropy} = \sum_i H(S_i) / n
@@ -33,7 +33,7 @@ class DiffPooling(DenseAssignmentPooling):
 
     Args:
         in_channels: width of the node features.
-        num_clusters: k, the nodes of every pooled graph.
+        num_clusters: k, the number of nodes of every pooled graph.
         GNN: class of the convolution that assigns.
         normalize: divide the link loss by n².
         **kwargs: further arguments of the convolution.
@@ -49,8 +49,9 @@ class DiffPooling(DenseAssignmentPooling):
         normalize: bool = True,
         **kwargs: Any,
     ) -> None:
-        check_width("in_channels", in_channels)
-        check_width("num_clusters", num_clusters)
+        check_arguments(
+            in_channels=in_channels, num_clusters=num_clusters, GNN=GNN, normalize=normalize
+        )
         super().__init__(faster(GNN)(in_channels, num_clusters, **kwargs), num_clusters)
         self.in_channels = in_channels
         self.normalized = normalize
@@ -58,7 +59,6 @@ class DiffPooling(DenseAssignmentPooling):
     def dense_losses(
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
     ) -> dict[str, Tensor]:
-        """Link prediction and entropy."""
         n = graph.node_counts().to(A.dtype)
         if weight is None:
             weight = A.new_ones(graph.edge_index.size(1))
@@ -70,7 +70,7 @@ class DiffPooling(DenseAssignmentPooling):
         link = safe_sqrt(square).to(A.dtype)
         if self.normalized:
             link = safe_div(link, n.square())
-        # PyG's 1e-15 keeps the gradient finite where the softmax has underflown to 0.
+        # As in PyG, 1e-15 keeps the gradient finite where the softmax has underflowed to 0.
         entropy = -(S.value * (S.value + 1e-15).log()).sum(-1)
         return {"link": link, "entropy": safe_div(graph_sum(entropy, graph), n)}
 

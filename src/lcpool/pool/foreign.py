@@ -1,32 +1,30 @@
-"""Poolings from elsewhere, PyG's and users' own layers, behind the interface of ours."""
+"""Pooling layers that are not an ``lcpool.Pooling``, such as PyG's, as one."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from lcpool.graph.graph import Graph
-from lcpool.pool.base import Pooling
+from lcpool.pool.base import Pooling, shape_of
 from lcpool.pool.output import Pooled
 
 CALLED = (
-    "a layer is called as pool(x, edge_index, edge_attr, batch) and returns x, edge_index, "
-    "edge_attr, batch and what else it likes"
+    "a layer is called as pool(x, edge_index, edge_attr, batch) and must return x, edge_index, "
+    "edge_attr, batch and anything after them"
 )
 
 
 class ForeignPooling(Pooling):
     """Any layer that is called as PyG's poolings are: ``layer(x, edge_index, edge_attr, batch)``.
 
-    It returns ``x, edge_index, edge_attr, batch`` and what else it likes. An attribute ``loss`` of
-    what it returns, one value or one per graph, counts in training. Whether it pools each graph as
-    if it were alone is not known: its runs are trained one at a time.
-
-    Args:
-        layer: the layer.
+    It must return ``x, edge_index, edge_attr, batch`` and anything after them. If its output has an
+    attribute ``loss``, one value or one per graph, that is added in training. Whether it pools each
+    graph independently is not known, so its runs are trained one at a time.
     """
 
     stackable: ClassVar[bool] = False
@@ -36,17 +34,16 @@ class ForeignPooling(Pooling):
         self.layer = layer
 
     def select(self, graph: Graph) -> Any:
-        """What the layer returns; which nodes it joined is not known."""
+        """The output of the layer; S is not known."""
         return self.layer(graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector())
 
     def pooled(self, graph: Graph, selected: Any) -> Pooled:
-        """What the layer returned, checked."""
         after = self._graph(graph, selected)
         items = (after.x, after.edge_index, after.edge_attr, after.batch_vector())
         return Pooled(*items, graph=after, **self._loss_of(selected, graph))
 
     def _graph(self, graph: Graph, out: Any) -> Graph:
-        """The graph that came back, once it is known to be one."""
+        """The pooled graph in the output of the layer, checked."""
         if not isinstance(out, tuple | list) or len(out) < 4:
             count = f" of {len(out)} items" if isinstance(out, tuple | list) else ""
             self._refuse(f"{CALLED}, not {type(out).__name__}{count}")
@@ -56,33 +53,27 @@ class ForeignPooling(Pooling):
         except (TypeError, ValueError) as error:
             what = str(error).rstrip(".")
             self._refuse(f"it returned a graph that cannot be used: {what}; {CALLED}", error)
-        self._say_emptied(graph.host_counts(), after.host_counts())
-        return Graph(
-            after.x, after.edges, after.edge_attr, after.batch, graph.batch_size, after.sizes,
-            graph.checks,
-        )  # fmt: skip
+        self._warn_of_empty(graph.host_counts(), after.host_counts())
+        return replace(after, checks=graph.checks)
 
     def _loss_of(self, out: Any, graph: Graph) -> dict[str, Any]:
-        """The loss that came with the output, for each graph."""
+        """The loss in the output of the layer, for ``Pooled``."""
         loss = getattr(out, "loss", None)
-        if loss is None or (not isinstance(loss, Tensor) and loss == 0):
+        if loss is None or (isinstance(loss, int | float) and loss == 0):
             return {}
-        value = loss
         if isinstance(loss, int | float):
-            value = graph.x.new_tensor(float(loss))
-        if isinstance(value, Tensor) and value.numel() == 1:
-            return {"loss": value.reshape(())}
-        if not isinstance(value, Tensor) or value.shape != (graph.batch_size,):
-            kind = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            loss = graph.x.new_tensor(float(loss))
+        if isinstance(loss, Tensor) and loss.numel() == 1:
+            return {"loss": loss.reshape(())}
+        if not isinstance(loss, Tensor) or loss.shape != (graph.batch_size,):
             self._refuse(
                 f"the loss of its output must be one value, or one per graph "
-                f"([{graph.batch_size}]), not {kind}"
+                f"([{graph.batch_size}]), not {shape_of(loss)}"
             )
-        return {"loss": value.mean(), "graph_loss": value}
+        return {"loss": loss.mean(), "graph_loss": loss}
 
     @property
     def class_name(self) -> str:
-        """The layer's."""
         return type(self.layer).__name__
 
     def __repr__(self) -> str:
@@ -90,7 +81,7 @@ class ForeignPooling(Pooling):
 
 
 def as_pooling(layer: nn.Module) -> Pooling:
-    """The layer, or what stands for it where it is not one of ours."""
+    """The layer itself if it is a :class:`Pooling`, else a :class:`ForeignPooling` of it."""
     return layer if isinstance(layer, Pooling) else ForeignPooling(layer)
 
 

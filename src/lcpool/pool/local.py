@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,8 +12,8 @@ from torch import Tensor
 from lcpool.graph.assignment import Assignment, clusters
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph, edge_weight
-from lcpool.nn.conv import convolve, known_to
-from lcpool.notice import warn_caller
+from lcpool.nn.arguments import check_arguments
+from lcpool.nn.conv import convolve, edges_for
 from lcpool.ops.connect import (
     HOPS,
     MAX_EDGES,
@@ -22,42 +23,41 @@ from lcpool.ops.connect import (
     surviving_edge_attr,
 )
 from lcpool.ops.product import connect_assignment
-from lcpool.pool.scored import KeptNodes, ScoredPooling, check_instance
+from lcpool.pool.scored import KeptNodes, ScoredPooling
 from lcpool.pool.selection import Selection
+from lcpool.warn import warn_caller
 
 NOT_LOCAL = (
-    "prerequisite 1 does not hold: the assignment lets a node contribute to a cluster it has no "
-    "edge to."
+    "prerequisite 1 does not hold: 'assign' gave a node a part in a cluster it has no edge to."
 )
 
 
 class LocalAssignmentPooling(ScoredPooling):
-    r"""Local assignment selection: any local S, and a pooled graph that carries its weights.
+    r"""Local assignment selection: keep the best clusters of any local assignment S.
 
     .. math::
         S &= f(X, A), \quad X^* = S^\top X, \quad h = g(X^*, A), \quad \hat{i} = \mathrm{topk}(h)
 
         X' &= (X^* \odot h)(\hat{i}, :), \quad S' = S(:, \hat{i}), \quad A' = {S'}^\top A S'
 
-    Gradients flow through the weights of A' into S and into the weights of A. Without ``assign``,
-    f = I and this is node selection (proposition 3): A' = A(î, î), the edges keep their order and
-    ``edge_attr`` may have any width.
+    A' is weighted, and gradients flow through its weights into S and the weights of A. Without
+    ``assign``, f = I and this is node selection (proposition 3): A' = A(î, î), edges keep their
+    order and ``edge_attr`` may have any width.
 
     Args:
         assign: f, called as ``assign(x, edge_index, edge_weight)``; returns an
-            :class:`~lcpool.Assignment` with an entry only where I + A has one (prerequisite 1).
+            :class:`~lcpool.Assignment` with entries only where I + A has some (prerequisite 1).
             None for f = I.
         score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value per node,
-            which may also ask for ``batch`` and ``edge_attr``.
+            which may also name ``batch`` and ``edge_attr`` as arguments.
         ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
         min_score: keep the nodes with h above this instead; ``ratio`` is not used then.
         multiplier: factor on the pooled features.
         self_loops: keep the diagonal of A'.
-        max_edges: refuse a pooled graph with more edges than this.
+        max_edges: raise an error for a pooled graph with more edges than this.
         verify: check prerequisite 1 in every call.
 
     Example:
-        >>> import torch
         >>> from torch_geometric.nn import GraphConv
         >>> pool = LocalAssignmentPooling(None, GraphConv(16, 1), ratio=0.5)
         >>> pool(torch.randn(4, 16), torch.tensor([[0, 1, 2], [1, 2, 3]])).x.shape
@@ -75,30 +75,27 @@ class LocalAssignmentPooling(ScoredPooling):
         max_edges: int = MAX_EDGES,
         verify: bool = False,
     ) -> None:
+        check_arguments(self_loops=self_loops, verify=verify)
+        if assign is not None:
+            check_arguments(assign=assign)
         super().__init__(score, ratio, min_score, multiplier, max_edges)
-        check_instance("assign", assign)
-        self.assign = assign
-        self.self_loops = self_loops
-        self.verify = verify
+        self.assign, self.self_loops, self.verify = assign, self_loops, verify
 
     @property
-    def reads_x(self) -> bool:
-        """With f = I, only the score reads features."""
-        return self.assign is not None
+    def reader(self) -> Any:
+        return self.assign
 
     def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
         """X* = SᵀX, and S = f(X, A)."""
         if self.assign is None:
             return graph.x, None
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
-        S = self.assign(graph.x, known_to(self.assign, graph.edges), weight)
-        if not isinstance(S, Assignment) or (S.num_nodes, S.num_clusters) != (
-            graph.num_nodes,
-            graph.num_nodes,
-        ):
+        S = self.assign(graph.x, edges_for(self.assign, graph.edges), weight)
+        n = graph.num_nodes
+        if not isinstance(S, Assignment) or (S.num_nodes, S.num_clusters) != (n, n):
+            kind = S if isinstance(S, Assignment) else type(S).__name__
             raise TypeError(
-                f"the assignment function must return an Assignment of {graph.num_nodes} nodes to "
-                f"as many clusters, not {type(S).__name__}."
+                f"'assign' must return an Assignment of {n} nodes to {n} clusters, not {kind}."
             )
         x = graph.x
         if self.verify:
@@ -109,7 +106,6 @@ class LocalAssignmentPooling(ScoredPooling):
     def assigned(
         self, graph: Graph, perm: Tensor, S: Assignment | None
     ) -> Callable[[], Assignment]:
-        """S' = S(:, î)."""
         if S is None:
             return partial(Assignment.of_nodes, perm, graph.num_nodes)
         return partial(S.columns, perm, graph.checks)
@@ -143,22 +139,22 @@ class LocalClusterPooling(ScoredPooling):
         A' = \mathrm{ones}(A + A^\top A + A^2 + A^\top A^2)(\hat{i}, \hat{i})
 
     On undirected graphs A' = ones(A + A² + A³)(î, î) (proposition 6): kept nodes at most three hops
-    apart are connected. The procedure is defined on unweighted graphs. ``edge_attr`` is therefore
-    not used, and dropped with a warning unless ``edge_fill`` says what new edges get.
+    apart are connected. A' is unweighted: ``edge_attr`` is dropped with a warning, unless
+    ``edge_fill`` is the value for new edges.
 
     Args:
         score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value per node,
-            which may also ask for ``batch`` and ``edge_attr``.
-        cluster: v, a convolution called as ``cluster(x, edge_index)``. None where a convolution
-            stands before the pooling anyway (proposition 7).
+            which may also name ``batch`` and ``edge_attr`` as arguments.
+        cluster: v, a convolution called as ``cluster(x, edge_index)``. None if a convolution
+            precedes the pooling anyway (proposition 7).
         ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
         min_score: keep the nodes with h above this instead; ``ratio`` is not used then.
         multiplier: factor on the pooled features.
-        self_loops: keep the diagonal of A', as the formula gives it.
+        self_loops: keep the diagonal of A', as in the equation.
         edge_fill: keep the attributes of surviving edges, and give this value to new ones.
-        max_edges: refuse a pooled graph with more edges than this.
-        hops: connect nodes that are at most so far apart, in place of the three of the formula.
-            Clusters, for the way back up, stay what they are.
+        max_edges: raise an error for a pooled graph with more edges than this.
+        hops: connect kept nodes at most this far apart, 1, 2 or 3; 3 is the equation. ``lift``
+            does not depend on it.
     """
 
     def __init__(
@@ -173,17 +169,14 @@ class LocalClusterPooling(ScoredPooling):
         max_edges: int = MAX_EDGES,
         hops: int = HOPS,
     ) -> None:
+        check_arguments(cluster=cluster, self_loops=self_loops, edge_fill=edge_fill)
         super().__init__(score, ratio, min_score, multiplier, max_edges)
-        self.hops = check_hops(hops)
-        check_instance("cluster", cluster)
-        self.cluster = cluster
-        self.self_loops = self_loops
-        self.edge_fill = edge_fill
+        self.cluster, self.self_loops = cluster, self_loops
+        self.edge_fill, self.hops = edge_fill, check_hops(hops)
 
     @property
-    def reads_x(self) -> bool:
-        """Without v, only the score reads features."""
-        return self.cluster is not None
+    def reader(self) -> Any:
+        return self.cluster
 
     def gather(self, graph: Graph) -> tuple[Tensor, None]:
         """X* = v(X, A)."""
@@ -194,11 +187,11 @@ class LocalClusterPooling(ScoredPooling):
     def assigned(
         self, graph: Graph, perm: Tensor, S: Assignment | None
     ) -> Callable[[], Assignment]:
-        """ones(I + A)(:, î) with rows that sum to one, so that ``lift`` takes means."""
+        """ones(I + A)(:, î), each row divided by its sum, so that ``lift`` takes means."""
         return partial(_mean_of_clusters, graph.edge_index, perm, graph.num_nodes, graph.x.dtype)
 
     def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor | None]:
-        """A' = ones(A + AᵀA + A² + AᵀA²)(î, î), or what fewer hops leave of it."""
+        """A' = ones(A + AᵀA + A² + AᵀA²)(î, î), or its part within fewer ``hops``."""
         assert isinstance(S, KeptNodes)
         index = connect_clusters(
             graph.edges, S.kept, graph.batch, S.plan,
@@ -212,8 +205,9 @@ class LocalClusterPooling(ScoredPooling):
             return None
         if self.edge_fill is None:
             warn_caller(
-                f"{self.__class__.__name__} connects unweighted graphs and returns edge_attr=None. "
-                f"Pass edge_fill=… to keep the attributes of surviving edges, or edge_attr=None."
+                f"{self.class_name} makes unweighted graphs and drops 'edge_attr'. To keep the "
+                f"attributes of surviving edges, make it with edge_fill=…, the value for new ones; "
+                f"else pass edge_attr=None."
             )
             return None
         return surviving_edge_attr(

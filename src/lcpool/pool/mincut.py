@@ -9,55 +9,51 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lcpool.graph.checks import check_real, check_width
 from lcpool.graph.dense import DenseAssignment
 from lcpool.graph.graph import Graph
+from lcpool.nn.arguments import check_arguments
 from lcpool.ops.dense import graph_sum, safe_div, safe_sqrt
 from lcpool.pool.dense import DenseAssignmentPooling
 
 
 class MinCutPooling(DenseAssignmentPooling):
-    r"""Spectral clustering as a pooling: a linear layer assigns nodes to k clusters.
+    r"""MinCut pooling: a linear layer assigns nodes to k clusters that cut few edges.
 
     .. math::
         S = \mathrm{softmax}(L(X) / t), \quad X' = S^\top X, \quad
         A' = \hat{D}^{-1/2} \hat{A} \hat{D}^{-1/2}, \quad
         \hat{A} = S^\top A S - \mathrm{diag}(S^\top A S)
 
-    The losses, each a mean over the graphs with nodes:
+    The losses, each averaged over the graphs with nodes:
 
     .. math::
         L_{cut} = -\frac{\mathrm{tr}(S^\top A S)}{\mathrm{tr}(S^\top D S)}, \quad
         L_{ortho} = \Big\lVert \frac{S^\top S}{\lVert S^\top S \rVert_F} -
         \frac{I_k}{\sqrt{k}} \Big\rVert_F
 
-    with :math:`\mathrm{tr}(S^\top D S) = \sum_i d_i \lVert s_i \rVert^2`. A graph without edges has
-    nothing to cut: its cut loss is 0 (PyG gives NaN).
+    with :math:`\mathrm{tr}(S^\top D S) = \sum_i d_i \lVert s_i \rVert^2`. The cut loss of
+    a graph without edges is 0 (NaN in PyG).
 
     Args:
         in_channels: width of the node features.
-        num_clusters: k, the nodes of every pooled graph.
+        num_clusters: k, the number of nodes of every pooled graph.
         temp: temperature of the softmax.
     """
 
     loss_weights: ClassVar[Mapping[str, float]] = {"cut": 0.5, "ortho": 1.0}
 
     def __init__(self, in_channels: int, num_clusters: int, temp: float = 1.0) -> None:
-        check_width("in_channels", in_channels)
-        check_width("num_clusters", num_clusters)
+        check_arguments(in_channels=in_channels, num_clusters=num_clusters, temp=temp)
         super().__init__(nn.Linear(in_channels, num_clusters), num_clusters)
-        self.in_channels = in_channels
-        self.temp = check_real("temp", temp, above=0)
+        self.in_channels, self.temp = in_channels, temp
 
     def logits(self, graph: Graph, weight: Tensor | None) -> Tensor:
-        """L(X)."""
         values: Tensor = self.assign(graph.x)
         return values / self.temp
 
     def dense_losses(
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
     ) -> dict[str, Tensor]:
-        """Cut and orthogonality."""
         source = graph.edge_index[0]
         weight = A.new_ones(source.numel()) if weight is None else weight.to(A.dtype)
         degree = weight.new_zeros(graph.num_nodes).index_add(0, source, weight)
@@ -71,7 +67,7 @@ class MinCutPooling(DenseAssignmentPooling):
         return {"cut": cut, "ortho": ortho}
 
     def normalize(self, A: Tensor) -> Tensor:
-        """Without the diagonal, and divided by the roots of the degrees."""
+        """A without its diagonal, divided by the square roots of the degrees."""
         A = A * (1 - torch.eye(self.num_clusters, dtype=A.dtype, device=A.device))
         root = safe_sqrt(A.sum(-1)).unsqueeze(1)
         return safe_div(safe_div(A, root.expand_as(A)), root.mT.expand_as(A))

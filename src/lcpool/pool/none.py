@@ -1,4 +1,4 @@
-"""No pooling, as a pooling: what the others are compared with."""
+"""No pooling, as a layer: the baseline of a comparison."""
 
 from __future__ import annotations
 
@@ -15,19 +15,16 @@ from lcpool.pool.selection import Selection
 
 
 class NoPooling(Pooling):
-    """Leaves graphs as they are: S = I, X' = X, A' = A."""
+    """Leave graphs as they are: S = I, X' = X, A' = A."""
 
     def select(self, graph: Graph) -> Selection:
-        """S = I."""
         make = partial(_identity, graph.num_nodes, graph.x.device)
         return Selection(make, graph.batch_vector(), graph.sizes)
 
     def pooled_counts(self, counts: Tensor) -> Tensor:
-        """As many as before."""
         return counts
 
     def pooled(self, graph: Graph, selected: Selection | Assignment) -> Pooled:
-        """The graph itself."""
         return Pooled.of(graph, self._selection(graph, selected), self.lift)
 
 

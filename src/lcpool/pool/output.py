@@ -1,4 +1,4 @@
-"""What a pooling returns."""
+"""The output of a pooling."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class _Items(NamedTuple):
 
 
 class Pooled(_Items):
-    """The six items that PyG's poolings return, by position or by name, and what came with them.
+    """The output of a pooling: the six items that PyG's poolings return, and some attributes.
 
-    Items:
+    Items, by position or by name:
         x: features X' of the pooled nodes.
         edge_index: edges of A'.
-        edge_attr: weights or attributes of those edges, or None.
+        edge_attr: weights or attributes of these edges, or None.
         batch: the graph of each pooled node.
-        perm: the input node each pooled node stands on; None where it stands on none.
-        score: h of the kept nodes; None where nodes have no score.
+        perm: the input node that each pooled node came from, or None (DiffPool, MinCut).
+        score: h of the kept nodes, or None (DiffPool, MinCut).
 
     Attributes:
-        graph: the pooled graph and what is known of it, for the next layer.
-        batch_size: the number of graphs, trailing empty ones included.
+        graph: the pooled graph, already checked; pass it to the next layer.
+        batch_size: the number of graphs, empty ones at the end included.
         assignment: S, from input nodes to pooled nodes.
         losses: auxiliary losses by name, unweighted.
-        loss: their weighted sum, to be added to the training loss; 0 where there are none.
-        graph_loss: that sum for each graph, 0 for empty ones; None where there are no losses.
+        loss: their weighted sum, to be added to the training loss; 0 if there are none.
+        graph_loss: that sum for each graph, 0 for empty ones; None if there are no losses.
     """
 
     losses: Mapping[str, Tensor] = MappingProxyType({})
@@ -61,7 +61,6 @@ class Pooled(_Items):
         score: Tensor | None = None,
         **attributes: Any,
     ) -> Pooled:
-        """Make the tuple; the keywords become attributes."""
         self = super().__new__(cls, x, edge_index, edge_attr, batch, perm, score)
         for name, value in attributes.items():
             setattr(self, name, value)
@@ -75,7 +74,7 @@ class Pooled(_Items):
         lifting: Callable[[Tensor, Assignment], Tensor],
         **attributes: Any,
     ) -> Pooled:
-        """The output of a pooling that selected S and gave ``graph``."""
+        """The output of a pooling that selected S and made ``graph``."""
         return cls(
             graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(), S.perm, S.score,
             graph=graph, made=S.made, lifting=lifting, **attributes,
@@ -83,32 +82,31 @@ class Pooled(_Items):
 
     @lazy
     def graph(self) -> Graph:
-        """The pooled graph; checked here where the output was put together by hand."""
+        """The pooled graph; checked here if the output did not come from a pooling of lcpool."""
         return Graph.of(self.x, self.edge_index, self.edge_attr, self.batch)
 
     @property
     def batch_size(self) -> int:
-        """The number of graphs, trailing empty ones included."""
         return self.graph.batch_size
 
     @property
     def loss(self) -> Tensor | float:
-        """The weighted sum of the auxiliary losses, a mean over graphs; 0 where there are none."""
+        """The weighted sum of the auxiliary losses, averaged over graphs; 0 if there are none."""
         return self._loss
 
     @loss.setter
     def loss(self, value: Tensor | float) -> None:
-        # One value for the whole batch: what each graph had is no part of it any more.
+        # One value for the whole batch: the values per graph no longer belong to it.
         self._loss = value if isinstance(value, Tensor) else self.x.new_tensor(float(value))
         self.graph_loss = None
 
     @lazy
     def assignment(self) -> Assignment:
-        """S, made when it is first asked for."""
+        """S, made on first use."""
         if self.made is None:
             raise ValueError(
-                "this output tells no assignment, so there are no labels and no way back: it comes "
-                "from a layer that is no lcpool.Pooling."
+                "this output has no assignment, so 'lift' and 'labels' are not possible: the layer "
+                "that made it is not an lcpool.Pooling."
             )
         return self.made if isinstance(self.made, Assignment) else self.made()
 
@@ -117,13 +115,10 @@ class Pooled(_Items):
         return self.assignment.labels(self.perm)
 
     def lift(self, x: Tensor | None = None) -> Tensor:
-        """Bring features of the pooled nodes back to the input nodes: S X'.
+        """Features of the pooled nodes, by default this output's, on the input nodes: S X'.
 
-        For TopK and SAG the dropped nodes get zeros; for LCPool every node gets the mean of the
-        clusters it belongs to (zeros if to none); for ASAP, DiffPool and MinCut it is S times X'.
-
-        Args:
-            x: features of the pooled nodes, by default the ones in this output.
+        With TopK and SAG, dropped nodes get zeros; with LCPool, every node gets the mean of the
+        clusters it belongs to (zeros if it belongs to none).
         """
         S, x = self.assignment, self.x if x is None else x
         return S.lift(x) if self.lifting is None else self.lifting(x, S)
@@ -132,7 +127,7 @@ class Pooled(_Items):
         """The same output with other items."""
         known = self.graph
         new = Pooled(**{**self._asdict(), **items}, **self.__dict__)
-        if not {"edge_index", "batch"}.isdisjoint(items):  # Nothing is known of these.
+        if not {"edge_index", "batch"}.isdisjoint(items):  # their order is not known
             known = replace(known, edges=Edges(new.edge_index, new.x.size(0)), sizes=None)
         new.graph = replace(known, x=new.x, edge_attr=new.edge_attr, batch=new.batch)
         return new

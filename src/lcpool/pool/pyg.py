@@ -22,9 +22,9 @@ def accept_pyg_state(
 
     Args:
         module: the layer here.
-        names: beginnings of PyG's parameter names, and what they are called here.
-        halves: PyG's linear layers on two vectors side by side, and the two layers they are here.
-        absorb: the convolution that takes up PyG's spare factor ``select.weight``, if it matters.
+        names: prefixes of PyG's parameter names, and the prefixes here.
+        halves: PyG's linear layers on two concatenated vectors, and the two layers here.
+        absorb: the convolution to multiply by PyG's additional factor ``select.weight``, if any.
     """
     hook = partial(_rename, names=names, halves=halves or {}, absorb=absorb)
     module.register_load_state_dict_pre_hook(hook)  # type: ignore[no-untyped-call]
@@ -39,7 +39,7 @@ def _rename(
     halves: Mapping[str, tuple[str, str]],
     absorb: str | None,
 ) -> None:
-    """PyG's names in ``state`` become ours; a state of ours passes unchanged."""
+    """Rename the parameters of PyG in ``state``; leave a state of lcpool as it is."""
     if prefix + "select.weight" not in state:
         return
     for theirs, parts in halves.items():
@@ -57,23 +57,23 @@ def _rename(
 
 
 def _multiply(conv: nn.Module, state: State, prefix: str, factor: float) -> None:
-    """Multiply what a convolution gives, by multiplying all its parameters.
+    """Multiply the output of a convolution by multiplying all its parameters.
 
-    That holds for convolutions linear in their parameters, and for a factor of −1 in GATConv, whose
-    attention sees two signs that cancel. Others are tried on a small graph, and refused.
+    This works for convolutions that are linear in their parameters, and for a factor of −1 with
+    GATConv, where two signs cancel. It is tried on a small graph, and refused where it fails.
     """
     own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
     scaled = {name: factor * value for name, value in own.items()}
-    if factor != 1 and not _gives(conv, scaled, factor, own):
+    if factor != 1 and not _scales(conv, scaled, factor, own):
         raise ValueError(
-            f"cannot load this PyG layer: PyG multiplies its scores by {factor:.3g}, and "
-            f"{conv.__class__.__name__} has no parameters that do the same."
+            f"cannot load this PyG layer: PyG multiplies its scores by {factor:.3g}, and no "
+            f"parameters of {conv.__class__.__name__} do the same."
         )
     state.update({prefix + name: value for name, value in scaled.items()})
 
 
-def _gives(conv: Any, scaled: State, factor: float, own: State) -> bool:
-    """Whether the scaled parameters give scaled scores on a graph of random numbers."""
+def _scales(conv: Any, scaled: State, factor: float, own: State) -> bool:
+    """Whether scaled parameters give scaled scores, on a small random graph."""
     generator = torch.Generator().manual_seed(0)
     like = next(iter(own.values()))
     x = torch.randn(5, conv.in_channels, generator=generator).to(like)

@@ -8,23 +8,24 @@ from typing import Any
 from torch import Tensor, nn
 from torch_geometric.nn import GraphConv
 
-from lcpool.graph.checks import check_width
 from lcpool.nn import ConvScore
+from lcpool.nn.arguments import check_arguments
 from lcpool.nn.conv import faster
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.pyg import accept_pyg_state
 
 
 class SAGPooling(LocalAssignmentPooling):
-    r"""Self-attention graph pooling: local assignment selection with f = I (proposition 3).
+    r"""Self-attention graph pooling: keep nodes by the output of a graph convolution.
 
     .. math::
         h = \sigma(\mathrm{GNN}(X, A)), \quad \hat{i} = \mathrm{topk}(h), \quad
         X' = (X \odot h)(\hat{i}, :), \quad A' = A(\hat{i}, \hat{i})
 
     Takes the arguments of PyG's layer and loads its parameters. PyG multiplies the scores by the
-    sign of one more random number (with ``min_score``, by the number); on loading, the convolution
-    absorbs it, or says that it cannot.
+    sign of one more parameter (with ``min_score``, by its value); on loading, the parameters of the
+    convolution are multiplied instead, or an error says that they cannot be. In the paper it is
+    local assignment selection with f = I (proposition 3).
 
     Args:
         in_channels: width of the node features.
@@ -47,7 +48,8 @@ class SAGPooling(LocalAssignmentPooling):
         nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
         **kwargs: Any,
     ) -> None:
-        conv = faster(GNN)(check_width("in_channels", in_channels), 1, **kwargs)
+        check_arguments(in_channels=in_channels, GNN=GNN)
+        conv = faster(GNN)(in_channels, 1, **kwargs)
         score = ConvScore(conv, nonlinearity if min_score is None else "softmax")
         super().__init__(None, score, ratio, min_score, multiplier)
         self.in_channels, self.GNN = in_channels, GNN

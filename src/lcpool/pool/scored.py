@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -10,9 +9,10 @@ from typing import Any, Self
 from torch import Tensor
 
 from lcpool.graph.assignment import Assignment
-from lcpool.graph.checks import Trust, check_real
+from lcpool.graph.checks import Trust
 from lcpool.graph.graph import Graph, check_channels, check_features
 from lcpool.nn import ConvScore, Score
+from lcpool.nn.arguments import check_arguments
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.gate import gate
 from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, keep_counts, topk
@@ -33,8 +33,8 @@ class KeptNodes(Selection):
     Attributes:
         perm: î.
         x: X' = (X* ⊙ h)(î, :).
-        place: where each input node stands in î, −1 if it does not; None where that is not known.
-        plan: how many nodes each graph has and keeps, where that was settled beforehand.
+        place: the place of each input node in î, −1 for a dropped one; None if not known.
+        plan: how many nodes each graph has and keeps, if that is known before scoring.
     """
 
     perm: Tensor
@@ -43,7 +43,6 @@ class KeptNodes(Selection):
     plan: KeepPlan | None = None
 
     def at(self, index: Tensor) -> Self:
-        """Some of the kept nodes alone."""
         return replace(super().at(index), x=self.x[index], place=None, plan=None)
 
     @property
@@ -58,16 +57,8 @@ class ScoredPooling(Pooling):
     .. math::
         h = g(X^*, A), \quad \hat{i} = \mathrm{topk}(h), \quad X' = (X^* \odot h)(\hat{i}, :)
 
-    A subclass says how X* comes from X (:meth:`gather`), what S is (:meth:`assigned`) and how A'
-    comes about (:meth:`connect`).
-
-    Args:
-        score: g, a :class:`~lcpool.Score` or any ``g(x, edge_index)`` with one value per node,
-            which may also ask for ``batch`` and ``edge_attr``.
-        ratio: the ratio of kept nodes, a float in (0, 1], or their number, an int.
-        min_score: keep the nodes with h above this instead; ``ratio`` is not used then.
-        multiplier: factor on the pooled features.
-        max_edges: refuse a pooled graph with more edges than this.
+    A subclass defines X* (:meth:`gather`), S (:meth:`assigned`) and A' (:meth:`connect`). The
+    arguments are those of :class:`LocalClusterPooling`.
     """
 
     def __init__(
@@ -78,41 +69,52 @@ class ScoredPooling(Pooling):
         multiplier: float = 1.0,
         max_edges: int = MAX_EDGES,
     ) -> None:
+        check_arguments(
+            score=score, min_score=min_score, multiplier=multiplier, max_edges=max_edges
+        )
         super().__init__()
-        check_instance("score", score)
         self.score = score if isinstance(score, Score) else ConvScore(score)
         self.ratio = None if min_score is not None else check_ratio(ratio)
-        self.min_score = None if min_score is None else check_real("min_score", min_score)
-        self.multiplier = check_real("multiplier", multiplier)
-        self.max_edges = operator.index(max_edges)
+        self.min_score, self.multiplier, self.max_edges = min_score, multiplier, max_edges
 
     @property
-    def reads_x(self) -> bool:
-        """Whether a part reads x itself, which then must have the layer's width."""
-        return False
+    def reader(self) -> Any:
+        """The part that reads x before the score does, or None."""
+        return None
 
     def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
-        """X*, and S of all clusters where it is made."""
+        """X*, and S of all clusters if it was computed for it."""
         return graph.x, None
 
     def assigned(
         self, graph: Graph, perm: Tensor, S: Assignment | None
     ) -> Callable[[], Assignment]:
-        """What makes S(:, î) when it is asked for."""
+        """A function that makes S(:, î); called only if S is needed."""
         raise NotImplementedError
 
     def pooled_counts(self, counts: Tensor) -> Tensor | None:
-        """⌈ratio · n⌉ of each graph, at least one node; None with a threshold."""
+        """⌈ratio · n⌉ for each graph of n nodes; None with ``min_score``."""
         return None if self.ratio is None else keep_counts(self.ratio, counts)
 
-    def plan(self, graph: Graph) -> KeepPlan | None:
-        """How many nodes each graph keeps; None with a threshold, where the scores decide."""
-        return None if self.ratio is None else KeepPlan.of(self.ratio, graph)
-
     def select(self, graph: Graph, attn: Tensor | None = None) -> KeptNodes:
-        """î and X', by scores of X*, or of ``attn`` in its place."""
-        plan = self.plan(graph)
+        """î and X', by the scores of X*, or of ``attn`` in its place."""
+        plan = None if self.ratio is None else KeepPlan.of(self.ratio, graph)
         X, S = self.gather(graph)
+        X, score, kept, ok = self.choose(X, graph, plan, attn)
+        perm = kept.perm
+        if ok is not None:
+            perm = graph.checks.require(perm, ok, lambda: NAN_SCORES)
+        return KeptNodes(
+            self.assigned(graph, perm, S),
+            perm.new_zeros(perm.numel()) if kept.batch is None else kept.batch,
+            None if plan is None else plan.kept,
+            perm=perm, score=score, x=X, place=kept.place, plan=plan,
+        )  # fmt: skip
+
+    def choose(
+        self, X: Tensor, graph: Graph, plan: KeepPlan | None, attn: Tensor | None
+    ) -> tuple[Tensor, Tensor, Kept, Tensor | None]:
+        """X', h(î), î, and whether no score is NaN, or None if the caller does not care."""
         rank = self.score.rank(X if attn is None else attn, graph)
         h = self.score.gate(rank, graph)
         if plan is None:
@@ -121,33 +123,7 @@ class ScoredPooling(Pooling):
         else:
             perm, batch = topk(rank, graph, plan)
         ok = None if isinstance(graph.checks, Trust) else (h == h).all()
-        X, score = gate(X, h.to(X.dtype), perm)
-        return self.keep(graph, S, X, score, Kept(perm, batch), plan, ok)
-
-    def keep(
-        self,
-        graph: Graph,
-        S: Assignment | None,
-        X: Tensor,
-        score: Tensor,
-        kept: Kept,
-        plan: KeepPlan | None,
-        ok: Tensor | None,
-    ) -> KeptNodes:
-        """The selection of kept nodes, refused where scores are not numbers (``ok`` is false)."""
-        perm = kept.perm
-        if ok is not None:
-            perm = graph.checks.require(perm, ok, lambda: NAN_SCORES)
-        return KeptNodes(
-            self.assigned(graph, perm, S),
-            kept.batch if kept.batch is not None else perm.new_zeros(perm.numel()),
-            None if plan is None else plan.kept,
-            perm=perm,
-            score=score,
-            x=X,
-            place=kept.place,
-            plan=plan,
-        )
+        return *gate(X, h.to(X.dtype), perm), Kept(perm, batch), ok
 
     def reduce(self, graph: Graph, S: Selection) -> Tensor:
         """X' = (X* ⊙ h)(î, :), which came with the scores, times ``multiplier``."""
@@ -164,18 +140,20 @@ class ScoredPooling(Pooling):
         *,
         batch_size: int | None = None,
     ) -> Pooled:
-        """Pool a batch of graphs; see :meth:`Pooling.forward`.
+        """Pool a batch of graphs.
 
         Args:
             x: node features, ``[num_nodes, channels]``; or a checked :class:`Graph`.
-            edge_index: source and target of each edge, ``[2, num_edges]``.
+            edge_index: source and target of each edge, ``[2, num_edges]``; or a checked
+                :class:`Graph`, whose features are not used.
             edge_attr: edge weights or attributes.
             batch: the graph of each node; one graph if None. Need not be sorted.
-            attn: features to score nodes by, in place of X*. These then have the layer's width,
+            attn: features to score nodes by, in place of X*. Then these have the layer's width,
                 and x may have any other.
-            batch_size: the number of graphs.
+            batch_size: the number of graphs. Pass it to count empty graphs at the end, and to
+                spare a GPU a synchronisation.
         """
-        width_of_x = attn is None or self.reads_x
+        width_of_x = attn is None or self.reader is not None
         graph = self.check(x, edge_index, edge_attr, batch, batch_size, width_of_x)
         if attn is None:
             return self.pooled(graph, self.select(graph))
@@ -185,11 +163,3 @@ class ScoredPooling(Pooling):
 
     def _size_repr(self) -> str:
         return f"ratio={self.ratio}" if self.min_score is None else f"min_score={self.min_score}"
-
-
-def check_instance(name: str, part: Any) -> None:
-    """Raise where a class was passed in place of a layer made from it, or what is no layer."""
-    if isinstance(part, type):
-        raise TypeError(f"'{name}' must be a layer, {part.__name__}(…), not the class itself.")
-    if part is not None and not callable(part):
-        raise TypeError(f"'{name}' must be a layer or a function, not {part!r}.")

@@ -1,4 +1,4 @@
-"""What selecting gives: which input nodes make up each pooled node."""
+"""The result of ``select``: which input nodes make up each pooled node."""
 
 from __future__ import annotations
 
@@ -18,20 +18,26 @@ from lcpool.graph.lazy import lazy
 from lcpool.graph.sizes import Sizes
 from lcpool.ops.operator import is_traced
 
+EMPTY = (
+    "some clusters have no node; number clusters without gaps: "
+    "torch.unique(labels, return_inverse=True)[1]."
+)
+MIXED = "a cluster has nodes of several graphs; graph.batch_vector() is the graph of each node."
+
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The pooled nodes, sorted by graph, and S, which says what they are made of.
+    """The pooled nodes, sorted by graph, and the assignment S that says what they are made of.
 
     Attributes:
-        make: gives S; called when it is first asked for.
+        S: the assignment, or a function that makes it when it is first needed.
         batch: the graph of each pooled node, sorted.
-        sizes: how many pooled nodes each graph has, where the host knows.
-        perm: the input node that each pooled node stands on; None where it stands on none.
+        sizes: the number of pooled nodes of each graph, if the host knows it.
+        perm: the input node that each pooled node came from; None if there is no such node.
         score: h of these nodes, or None.
     """
 
-    make: Callable[[], Assignment]
+    S: Assignment | Callable[[], Assignment]
     batch: Tensor
     sizes: Sizes | None = None
     perm: Tensor | None = None
@@ -39,11 +45,7 @@ class Selection:
 
     @classmethod
     def of(cls, S: Assignment, graph: Graph) -> Selection:
-        """The clusters of S, renumbered so that they are sorted by graph.
-
-        Args:
-            S: the assignment.
-            graph: what it assigns the nodes of.
+        """The clusters of S, an assignment of the nodes of ``graph``, renumbered by graph.
 
         Raises:
             ValueError: if a cluster has no node, or nodes of several graphs.
@@ -61,11 +63,11 @@ class Selection:
         number = torch.empty_like(order)
         number[order] = torch.arange(order.numel(), device=order.device)
         entries = Entries(S.node_index, number[S.cluster_index], S.num_nodes, S.num_clusters)
-        make = partial(itself, Assignment.of_entries(entries, S.weight))
+        by_graph = Assignment.of_entries(entries, S.weight)
         if is_traced():
-            return cls(make, batch)
+            return cls(by_graph, batch)
         found = checks.fetch(batch.bincount(minlength=graph.batch_size))
-        return cls(make, batch, Sizes.of(found, batch.device))
+        return cls(by_graph, batch, Sizes.of(found, batch.device))
 
     @property
     def num_pooled(self) -> int:
@@ -73,34 +75,22 @@ class Selection:
         return self.batch.numel()
 
     def at(self, index: Tensor) -> Self:
-        """Some of the pooled nodes alone; ``index`` must rise, so that they stay sorted."""
+        """Only some of the pooled nodes; ``index`` must rise, so that they stay sorted."""
         perm, score = (None if v is None else v[index] for v in (self.perm, self.score))
-        make = partial(_columns, self, index)
-        return replace(self, make=make, batch=self.batch[index], sizes=None, perm=perm, score=score)
+        S = partial(_columns, self, index)
+        return replace(self, S=S, batch=self.batch[index], sizes=None, perm=perm, score=score)
 
     @lazy
     def assignment(self) -> Assignment:
         """S, with a column for each pooled node."""
-        return self.make()
+        return self.S if isinstance(self.S, Assignment) else self.S()
 
     @property
     def made(self) -> Assignment | Callable[[], Assignment]:
-        """S if it was asked for, else what makes it."""
+        """S if it was made already, else the function that makes it."""
         found: Assignment | None = self.__dict__.get("assignment")
-        return self.make if found is None else found
+        return self.S if found is None else found
 
 
-EMPTY = (
-    "a cluster must have nodes, and some have none; number clusters without gaps: "
-    "torch.unique(labels, return_inverse=True)[1]."
-)
-MIXED = "the nodes of a cluster must be of one graph; look at graph.batch_vector()."
-
-
-def _columns(S: Selection, index: Tensor) -> Assignment:
-    return S.assignment.columns(index)
-
-
-def itself(S: Assignment) -> Assignment:
-    """S, where it is made already."""
-    return S
+def _columns(selection: Selection, index: Tensor) -> Assignment:
+    return selection.assignment.columns(index)

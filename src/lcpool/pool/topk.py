@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from lcpool.graph.checks import check_width
 from lcpool.nn import ProjectionScore
 from lcpool.pool.local import LocalAssignmentPooling
 from lcpool.pool.pyg import accept_pyg_state
 
 
 class TopKPooling(LocalAssignmentPooling):
-    r"""Top-k pooling ("Graph U-Nets"): local assignment selection with f = I (proposition 3).
+    r"""Top-k pooling ("Graph U-Nets"): keep nodes by a learned projection of their features.
 
     .. math::
         h = \sigma(Xp / \lVert p \rVert), \quad \hat{i} = \mathrm{topk}(h), \quad
         X' = (X \odot h)(\hat{i}, :), \quad A' = A(\hat{i}, \hat{i})
 
-    Takes the arguments of PyG's layer and loads its parameters.
+    Takes the arguments of PyG's layer and loads its parameters. In the paper it is local assignment
+    selection with f = I (proposition 3).
 
     Args:
         in_channels: width of the node features.
@@ -38,14 +38,11 @@ class TopKPooling(LocalAssignmentPooling):
         multiplier: float = 1.0,
         nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
     ) -> None:
-        check_width("in_channels", in_channels)
         score = ProjectionScore(in_channels, nonlinearity if min_score is None else "softmax")
         super().__init__(None, score, ratio, min_score, multiplier)
         self.in_channels = in_channels
         accept_pyg_state(self, {"select.weight": "score.project.weight"})
 
     def __repr__(self) -> str:
-        return (
-            f"{self.__class__.__name__}({self.in_channels}, {self._size_repr()}, "
-            f"multiplier={self.multiplier})"
-        )
+        size = f"{self._size_repr()}, multiplier={self.multiplier}"
+        return f"{self.__class__.__name__}({self.in_channels}, {size})"

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 
+from lcpool.atomic import whole_file
+from lcpool.report import tables
 from lcpool.report.cells import CELL, GROUP, Names, Reference, agreeing, choose, gather, select
 from lcpool.report.comparison import Comparison
+from lcpool.report.findings import findings, left_out_in_words
+from lcpool.report.page import DifferenceTable, first_against_others, page
 from lcpool.report.statistics import interval
 from lcpool.sweep.results import Results
-
-if TYPE_CHECKING:
-    from lcpool.report.page import Difference
-    from lcpool.report.tables import Ranking
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,10 @@ class Report:
         rule: "accuracy" or "loss", by which epochs were chosen.
         split: "shared" or "fresh".
         runs: the runs of that split.
-        cells: their cells, beside published figures if there are any; ``best`` marks the highest
-            of a group, ``low`` and ``high`` are the ends of the 95 % interval of the mean.
+        cells: their cells, see :func:`lcpool.report.cells.gather`; ``best`` marks the highest of a
+            group, ``low`` and ``high`` are the ends of the 95 % interval of the mean.
         ranked: the poolings that are ranked.
+        aside: poolings that are shown, but not ranked.
         reference: published figures that ours are compared with, if any.
         chosen: under "pools" and "datasets", the names that were chosen, if not all were.
     """
@@ -41,6 +43,7 @@ class Report:
     runs: pd.DataFrame
     cells: pd.DataFrame
     ranked: Comparison
+    aside: frozenset[str] = frozenset()
     reference: Reference | None = None
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -53,6 +56,7 @@ class Report:
         pools: Names = None,
         datasets: Names = None,
         reference: Reference | None = None,
+        unranked: Collection[str] = (),
     ) -> Self:
         """Report on the runs of one split by one rule.
 
@@ -62,13 +66,15 @@ class Report:
             split: "shared" or "fresh"; by default fresh, if there are such runs.
             pools: the poolings to report on, as if there were no others; all by default. See
                 :func:`lcpool.report.cells.choose`.
-            datasets: the datasets, likewise.
+            datasets: the datasets to report on; all by default.
             reference: published figures to compare with.
+            unranked: poolings to show without a rank.
         """
         results, chosen = choose(results, pools, datasets)
         runs = select(results, rule, split)
         cells = gather(runs, reference)
-        contenders = cells[~cells["pool"].isin(_aside(cells, reference))]
+        aside = cells["name"].isin(list(unranked))
+        contenders = cells[~aside]
         highest = contenders.groupby(GROUP)["mean"].transform("max").reindex(cells.index)
         cells["best"] = cells["mean"] >= highest
         cells["low"], cells["high"] = _intervals(runs, cells)
@@ -79,14 +85,10 @@ class Report:
             runs=runs,
             cells=cells,
             ranked=Comparison.of(runs, list(dict.fromkeys(contenders["pool"]))),
+            aside=frozenset(cells["pool"][aside]),
             reference=reference,
             chosen=chosen,
         )
-
-    @property
-    def aside(self) -> set[str]:
-        """The poolings that are not ranked, as variants of others."""
-        return _aside(self.cells, self.reference)
 
     @property
     def agreeing(self) -> tuple[int, int]:
@@ -94,64 +96,46 @@ class Report:
         return agreeing(self.cells)
 
     def findings(self) -> dict[str, list[str]]:
-        """What the figures say: sentences, by what they are about."""
-        from lcpool.report.findings import findings
-
+        """What the figures say: sentences, by topic."""
         return findings(self)
 
     def not_ranked(self) -> list[str]:
-        """A sentence for everything that is not ranked because cells are missing."""
-        from lcpool.report.findings import not_ranked
+        """Sentences about what is not ranked because results are missing."""
+        return left_out_in_words(self.ranked)
 
-        return not_ranked(self)
-
-    def rankings(self) -> list[Ranking]:
+    def rankings(self) -> list[tables.Ranking]:
         """Tables of average ranks."""
-        from lcpool.report.tables import rankings
+        return tables.rankings(self.ranked)
 
-        return rankings(self.ranked)
-
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[DifferenceTable]:
         """Tables of one pooling against the others, for the page."""
-        from lcpool.report.page import first_against_others
-
         return first_against_others(self.ranked)
 
     def page(self) -> str:
         """The page as HTML."""
-        from lcpool.report.page import page
-
         return page(self)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write ``report.html`` and the tables as Markdown, LaTeX and CSV; their paths."""
-        from lcpool.report import tables
+        """Write tables as CSV, Markdown and LaTeX, then ``report.html``; their paths.
 
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        Each file is written whole or not at all, and only after all of them are made.
+        """
         texts = {
-            "report.html": self.page(),
-            "tables.md": tables.markdown(self),
-            "tables.tex": tables.latex(self),
             "tables.csv": tables.csv(self),
             "ranks.csv": tables.ranks_csv(self),
+            "tables.md": tables.markdown(self),
+            "tables.tex": tables.latex(self),
+            "report.html": self.page(),
         }
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="\n")
-        return [folder / name for name in texts]
-
-
-def _aside(cells: pd.DataFrame, reference: Reference | None) -> set[str]:
-    """Variants beside what they are variants of, where there are published figures."""
-    if reference is None or cells["reference_mean"].isna().all():
-        return set()
-    names = set(cells["name"])
-    variants = [variant for variant, of in reference.variants.items() if of in names]
-    return set(cells["pool"][cells["name"].isin(variants)])
+        paths = [Path(folder) / name for name in texts]
+        for path, text in zip(paths, texts.values(), strict=True):
+            with whole_file(path) as file:
+                file.write(text.encode())
+        return paths
 
 
 def _intervals(runs: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """The ends of each cell's interval; that of fresh splits is wider, for they overlap."""
+    """The ends of each cell's interval; wider for fresh splits, which overlap."""
     of_cell = dict(iter(runs.dropna(subset="accuracy").groupby(CELL)["accuracy"]))
     fresh = (runs["split"] == "fresh").all()
     halves = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,7 @@ from markupsafe import Markup
 from lcpool.report.cells import GROUP
 from lcpool.report.comparison import Comparison, pairs_over_datasets, pairs_over_splits
 from lcpool.report.findings import FRESH, provenance, why_no_test
-from lcpool.report.plots import colours, costs, diagrams, learning, shapes, spread
+from lcpool.report.plots import colours, costs, diagram, learning, shapes, spread
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import constant_mark, highlighted, layouts
 from lcpool.report.words import count, duration, figure, memory, p_value, signed
@@ -24,32 +24,31 @@ from lcpool.report.words import count, duration, figure, memory, p_value, signed
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
-FILTERS = {
-    "dataset": "Datasets",
-    "backbone": "Backbones",
-    "conv": "Convolutions",
-    "pool": "Poolings",
-}
-EXPLAINED = {
-    "dataset": "The graphs that were classified.",
-    "backbone": "hierarchical adds the readouts of all convolutions, plain takes the last.",
-    "conv": "The graph convolution.",
-    "pooling": "The pooling operator; in parentheses, options that differ between runs.",
-}
+FILTERS = {"dataset": "Datasets", "backbone": "Backbones", "conv": "Convolutions",
+           "pool": "Poolings"}  # fmt: skip
+# Columns that name a row: heading and explanation.
+NAMES = {
+    "dataset": ("dataset", "The graphs that were classified."),
+    "backbone": ("backbone", "hierarchical adds the readouts of all convolutions, plain uses the "
+                 "last one."),
+    "conv": ("conv", "The graph convolution."),
+    "pool": ("pooling", "The pooling operator; in parentheses, settings that differ."),
+}  # fmt: skip
 
 
-def page(report: Report, template: str | None = None, **content: Any) -> str:
+def page(report: Report, template: str | None = None, more_style: str = "", **content: Any) -> str:
     """The report as HTML.
 
-    Names of datasets and poolings can be anything: the template escapes all it is given, and the
-    page's security policy lets no script run but its own.
+    Names can be anything: the template escapes all text, and the page's security policy lets no
+    other script run.
 
     Args:
         report: what to show.
         template: a template that extends "page", if there is more to show.
+        more_style: its style sheet.
         content: what else that template shows.
     """
-    style, script = stylesheet(), _file("page.js")
+    style, script = stylesheet() + more_style, _file("page.js")
     environment = Environment(
         loader=DictLoader({"page": _file("page.html.j2"), "more": template or ""}),
         autoescape=True,
@@ -77,7 +76,6 @@ def _content(report: Report) -> dict[str, Any]:
         "report": report,
         "reference": "" if report.reference is None else report.reference.name,
         "alpha": ALPHA,
-        "fewest": FEWEST_RUNS,
         "shapes": {", ".join(of): symbol for of, (symbol, _) in shapes(report).items()},
         "colours": colours(report),
         "filters": {name: (FILTERS[name], of) for name, of in values.items() if len(of) > 1},
@@ -86,7 +84,7 @@ def _content(report: Report) -> dict[str, Any]:
         "layouts": layouts(report.cells),
         "highlighted": highlighted(report),
         "rankings": report.rankings(),
-        "diagrams": diagrams(report),
+        "diagram": diagram(report),
         "spread": spread(report),
         "learning": learning(report),
         "time": costs(report, "seconds"),
@@ -97,12 +95,12 @@ def _content(report: Report) -> dict[str, Any]:
     }
 
 
-def first_against_others(c: Comparison) -> list[Difference]:
+def first_against_others(c: Comparison) -> list[DifferenceTable]:
     """The first in rank against the others: over the datasets, and on each over its splits."""
     if c.empty:
         return []
     first = c.order[0]
-    title = f"{first}, which comes first, against the others"
+    title = f"{first}, which ranks first, against the others"
     return [
         (f"{title}, over the datasets", "over-datasets", datasets_sheet(c, first, True)),
         (f"{title}, on each dataset over its splits", "over-splits",
@@ -111,21 +109,21 @@ def first_against_others(c: Comparison) -> list[Difference]:
 
 
 def _no_test(report: Report) -> str:
-    """Why there is no test on single datasets; nothing where there is."""
+    """Why there is no test on single datasets; nothing if there is one."""
     c = report.ranked
     if c.empty:
         return ""
     if not c.fresh:
         return (
-            "Tests on a single dataset need fresh splits, for runs that share a split say nothing "
-            f"about other graphs: {FRESH}."
+            f"Tests on a single dataset need fresh splits ({FRESH}): runs that share a split say "
+            "nothing about other graphs."
         )
     pairs = pairs_over_splits(c, c.order[0], True, ["dataset"])
     return why_no_test(int(pairs["splits"].min())) if pairs["p"].isna().all() else ""
 
 
 def stylesheet() -> str:
-    """Of the page, and of pictures that stand alone."""
+    """The style sheet of the page and its pictures."""
     return _file("page.css")
 
 
@@ -134,17 +132,34 @@ def _file(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Names a script or style in a content security policy."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"'sha256-{digest}'"
 
 
 class Entry(NamedTuple):
-    """What stands in a table: its text, what it is sorted by, and a class for its looks."""
+    """An entry of a table: its text, what it is sorted by, and a CSS class."""
 
     text: str
     value: str | None = None
     look: str = ""
+
+
+class Heading(NamedTuple):
+    """A column of figures.
+
+    Attributes:
+        title: the heading.
+        tip: what it means.
+        column: the column of the data, by which the table is sorted.
+        write: the text of an entry, from the value and the row.
+        look: its CSS class, from the row.
+    """
+
+    title: str
+    tip: str
+    column: str
+    write: Callable[[Any, Row], str]
+    look: Callable[[Row], str] = lambda row: ""
 
 
 @dataclass(frozen=True)
@@ -154,7 +169,7 @@ class Sheet:
     Attributes:
         columns: headings, with what they mean.
         rows: the names by which a row is filtered, and its entries.
-        names: how many columns from the left are names.
+        names: the number of columns from the left that are names.
     """
 
     columns: dict[str, str]
@@ -162,69 +177,66 @@ class Sheet:
     names: int
 
 
+Row = dict[str, Any]
 # A caption, an id, and the table if there is one.
-Difference = tuple[str, str, Sheet | None]
+DifferenceTable = tuple[str, str, Sheet | None]
+
+
+def _sheet(table: pd.DataFrame, names: Sequence[str], headings: Sequence[Heading]) -> Sheet:
+    """A row per row of the table, without columns that are empty; a dash where a value is."""
+    shown = [h for h in headings if h.column in table and table[h.column].notna().any()]
+    rows = [
+        (
+            {name: row[name] for name in names},
+            [*(Entry(row[name], row[name]) for name in names), *(_entry(row, h) for h in shown)],
+        )
+        for row in table.to_dict("records")
+    ]
+    columns = {**dict(NAMES[name] for name in names), **{h.title: h.tip for h in shown}}
+    return Sheet(columns, rows, len(names))
+
+
+def _entry(row: Row, heading: Heading) -> Entry:
+    value = row[heading.column]
+    if pd.isna(value):
+        return Entry("–")
+    return Entry(heading.write(value, row), f"{float(value):.6g}", heading.look(row))
 
 
 def cells_sheet(report: Report) -> Sheet:
-    """A row for each cell, beside the published figure."""
+    """A row per cell."""
     name = "" if report.reference is None else report.reference.name
-    columns = {
-        **EXPLAINED,
-        "accuracy": "Mean test accuracy in percent ± standard deviation over runs. Bold: the "
-        "highest of its group.",
-        "95 % interval": f"Of the mean, for {FEWEST_RUNS} runs or more. {_interval_words(report)}",
-        "constant": "Runs that predict one class for all test graphs.",
-        "largest class": "How many percent of the test graphs are of the largest class, mean over "
-        "runs: the accuracy of predicting it for all of them.",
-        name: f"What the {name} reports for this cell.",
-        "difference": f"Ours − {name}, in points.",
-        "tolerance": "The largest difference that counts as agreement: two standard errors, of the "
-        "test graphs and of the runs.",
-        "agrees": "Whether the difference is within the tolerance.",
-        "runs": "Runs with a result; in parentheses, those that diverged before there was any.",
-        "epochs": "Epochs trained, mean over runs.",
-        "time": "Seconds a run: its share of the time of the runs trained as one with it.",
-        "memory": "Peak memory of the runs trained as one, on a GPU.",
-    }
-    rows = [(_names(cell), _cell_entries(cell)) for cell in report.cells.to_dict("records")]
-    return _without_empty(Sheet(columns, rows, len(EXPLAINED)))
-
-
-def _without_empty(sheet: Sheet) -> Sheet:
-    """Without columns that say nothing in any row."""
-    kept = [i for i, column in enumerate(zip(*(entries for _, entries in sheet.rows), strict=True))
-            if i < sheet.names or any(entry.value is not None for entry in column)]  # fmt: skip
-    headings = list(sheet.columns.items())
-    rows = [(names, [entries[i] for i in kept]) for names, entries in sheet.rows]
-    return Sheet(dict(headings[i] for i in kept), rows, sheet.names)
-
-
-def _cell_entries(cell: dict[str, Any]) -> list[Entry]:
-    lost = f" ({cell['lost']} lost)" if cell["lost"] else ""
-    agrees = cell["agrees"]
-    look = "" if pd.isna(agrees) else "agree" if agrees else "differ"
-    return [
-        *_name_entries(cell),
-        _entry(
-            cell["mean"], lambda mean: figure(mean, cell["std"]), "best" if cell["best"] else ""
-        ),
-        _entry(cell["low"], lambda low: f"{low:.2f} to {cell['high']:.2f}"),
-        _entry(
-            cell["constant"],
-            lambda runs: f"{runs:.0f} of {cell['constant_of']}",
-            "differ" if cell["constant"] > 0 else "",
-        ),
-        _entry(cell["largest_class"], "{:.1f}".format),
-        _entry(cell["reference_mean"], lambda mean: figure(mean, cell["reference_std"])),
-        _entry(cell["difference"], signed),
-        _entry(cell["tolerance"], "{:.2f}".format),
-        _entry(agrees, lambda found: "yes" if found else "no", look),
-        _entry(cell["runs"], lambda runs: f"{runs:.0f}{lost}"),
-        _entry(cell["epochs"], "{:.0f}".format),
-        _entry(cell["seconds"], duration),
-        _entry(cell["peak_memory"], memory),
-    ]
+    overlap = "Widened, as splits of one dataset overlap (Nadeau and Bengio)."
+    if report.split == "shared":
+        overlap = "Over initial parameters and orders only: all runs share one split."
+    headings = [
+        Heading("accuracy", "Mean test accuracy in percent ± standard deviation over runs. Bold: "
+                "the highest of its group.", "mean", lambda mean, row: figure(mean, row["std"]),
+                lambda row: "best" if row["best"] else ""),
+        Heading("95 % interval", f"Of the mean, from {FEWEST_RUNS} runs on. {overlap}", "low",
+                lambda low, row: f"{low:.2f} to {row['high']:.2f}"),
+        Heading("constant", "Runs that predict the same class for all test graphs.", "constant",
+                lambda runs, row: f"{runs:.0f} of {row['constant_of']}",
+                lambda row: "differ" if row["constant"] > 0 else ""),
+        Heading("largest class", "Percent of the test graphs in the largest class, mean over runs: "
+                "the accuracy of always predicting it.", "largest_class", _digits(1)),
+        Heading(name, f"The {name}'s figure for this cell.", "reference_mean",
+                lambda mean, row: figure(mean, row["reference_std"])),
+        Heading("difference", f"Ours − {name}, in points.", "difference", _signed),
+        Heading("tolerance", "The largest difference that counts as agreement: two standard "
+                "errors, of the test graphs and of the runs.", "tolerance", _digits(2)),
+        Heading("agrees", "Whether the difference is within the tolerance.", "agrees",
+                lambda agrees, row: "yes" if agrees else "no",
+                lambda row: "agree" if row["agrees"] else "differ"),
+        Heading("runs", "Runs with a result; in parentheses, those that diverged before.", "runs",
+                lambda runs, row: f"{runs}" + (f" ({row['lost']} lost)" if row["lost"] else "")),
+        Heading("epochs", "Epochs trained, mean over runs.", "epochs", _digits(0)),
+        Heading("time", "Seconds per run: its share of the time of the runs trained as one.",
+                "seconds", lambda seconds, row: duration(seconds)),
+        Heading("memory", "Peak GPU memory of the runs trained as one.", "peak_memory",
+                lambda size, row: memory(size)),
+    ]  # fmt: skip
+    return _sheet(report.cells, [*GROUP, "pool"], headings)
 
 
 def datasets_sheet(c: Comparison, reference: str, picked: bool) -> Sheet | None:
@@ -232,106 +244,69 @@ def datasets_sheet(c: Comparison, reference: str, picked: bool) -> Sheet | None:
     pairs = pairs_over_datasets(c, reference, picked)
     if pairs.empty:
         return None
-    columns = {
-        "pooling": f"The pooling that {reference} is compared with.",
-        "difference": f"{reference} − pooling in points: each dataset's mean over its backbones, "
-        "then the mean over datasets.",
-        "95 % interval": "Student's, over the datasets.",
-        "better on": f"On how many datasets {reference} is better.",
-        "p": "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to 13.",
-        "p, Holm": f"The same, {_correction(pairs, picked)}.",
-        "p, Nemenyi": "Of the difference of average ranks, corrected for all pairs.",
-        "smallest detectable difference": "In points: the smallest mean difference that Student's "
-        "t-test over these datasets would call significant, corrected for the same number of "
-        "comparisons. Wilcoxon's test, which is made here, sees less among few datasets.",
-    }
-    rows = [
-        (
-            {"pool": pair["pool"]},
-            [
-                Entry(pair["pool"], pair["pool"]),
-                *_difference_entries(pair),
-                _entry(pair["better"], f"{{:.0f}} of {pair['datasets']}".format),
-                _entry(pair["p"], p_value),
-                *(_corrected(pair[name]) for name in ("p_holm", "p_nemenyi")),
-                _entry(pair["smallest"], "{:.2f}".format),
-            ],
-        )
-        for pair in pairs.to_dict("records")
-    ]
-    return Sheet(columns, rows, 1)
+    headings = [
+        Heading("difference", f"{reference} − pooling in points: mean over networks, then over "
+                "datasets.", "difference", _signed),
+        Heading("95 % interval", "Student's, over the datasets.", "low", _ends),
+        Heading("better on", f"The number of datasets where {reference} is better.", "better",
+                lambda better, row: f"{better} of {row['datasets']}"),
+        Heading("p", "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to "
+                "13.", "p", lambda p, row: p_value(p)),
+        _corrected("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
+        _corrected("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
+                   "p_nemenyi"),
+        Heading("smallest detectable difference", "In points: the smallest mean difference that "
+                "Student's t-test over these datasets would call significant, corrected for the "
+                "same number of comparisons. Wilcoxon's test needs more.", "smallest", _digits(2)),
+    ]  # fmt: skip
+    return _sheet(pairs, ["pool"], headings)
 
 
 def splits_sheet(c: Comparison, reference: str, picked: bool, by: list[str]) -> Sheet | None:
-    """The reference against each other pooling at each place, over its fresh splits.
+    """The reference against each other pooling, per dataset or group, over its fresh splits.
 
     None where no test is possible.
     """
     pairs = pairs_over_splits(c, reference, picked, by)
     if pairs.empty or pairs["p"].isna().all():
         return None
-    named = [*by, "pool"]
-    over = "" if "backbone" in by else ", mean over the backbones"
-    columns = {
-        **{title: EXPLAINED[title] for title in (*by, "pooling")},
-        "difference": f"{reference} − pooling in points, mean over splits that both were "
-        f"trained on{over}.",
-        "95 % interval": "Of the corrected resampled t-test.",
-        "p": "Corrected resampled t-test (Nadeau and Bengio): splits of one dataset overlap, and "
-        "the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer than "
-        f"{FEWEST_RUNS} runs, or the same difference in all.",
-        "p, Holm": f"The same, {_correction(pairs, picked)}.",
-        "smallest detectable difference": "In points: the smallest mean difference that this test "
-        "would call significant among so many comparisons, as much as the splits differ.",
-    }
-    rows = [
-        (
-            {name: pair[name] for name in named},
-            [*(Entry(pair[name], pair[name]) for name in named), *_difference_entries(pair),
-             _entry(pair["p"], p_value), _corrected(pair["p_holm"]),
-             _entry(pair["smallest"], "{:.2f}".format)],
-        )
-        for pair in pairs.to_dict("records")
+    over = "" if "backbone" in by else ", mean over the networks"
+    headings = [
+        Heading("difference", f"{reference} − pooling in points, mean over the splits that both "
+                f"were trained on{over}.", "difference", _signed),
+        Heading("95 % interval", "Of the corrected resampled t-test.", "low", _ends),
+        Heading("p", "Corrected resampled t-test (Nadeau and Bengio): splits of one dataset "
+                "overlap, and the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer "
+                f"than {FEWEST_RUNS} runs, or the same difference in all.", "p",
+                lambda p, row: p_value(p)),
+        _corrected("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
+        Heading("smallest detectable difference", "In points: the smallest mean difference that "
+                "this test would call significant, with this spread and this many comparisons.",
+                "smallest", _digits(2)),
     ]  # fmt: skip
-    return Sheet(columns, rows, len(named))
+    return _sheet(pairs, [*by, "pool"], headings)
 
 
 def _correction(pairs: pd.DataFrame, picked: bool) -> str:
     tests = f"corrected for {count(int(pairs['tests'].iloc[0]), 'comparison')}"
-    why = "the reference was picked by these same figures"
-    return f"{tests}: of all pairs, for {why}" if picked else tests
+    why = "all pairs, because the reference was picked by these same figures"
+    return f"{tests}: {why}" if picked else tests
 
 
-def _interval_words(report: Report) -> str:
-    if report.split == "fresh":
-        return "Widened, as splits of one dataset overlap (Nadeau and Bengio)."
-    return "Over first parameters and orders alone: all runs share one split."
-
-
-def _names(row: dict[str, Any]) -> dict[str, str]:
-    return {name: row[name] for name in (*GROUP, "pool")}
-
-
-def _name_entries(row: dict[str, Any]) -> Iterable[Entry]:
-    return (Entry(name, name) for name in _names(row).values())
-
-
-def _difference_entries(pair: dict[str, Any]) -> list[Entry]:
-    # No difference of two percentages is beyond these.
-    low, high = max(pair["low"], -100.0), min(pair["high"], 100.0)
-    return [
-        _entry(pair["difference"], signed),
-        _entry(pair["low"], lambda _: f"{signed(low)} to {signed(high)}"),
-    ]
-
-
-def _corrected(p: float) -> Entry:
+def _corrected(title: str, tip: str, column: str) -> Heading:
     """Bold where it is significant; a p that is not corrected never is."""
-    return _entry(p, p_value, "significant" if p < ALPHA else "")
+    return Heading(title, tip, column, lambda p, row: p_value(p),
+                   lambda row: "significant" if row[column] < ALPHA else "")  # fmt: skip
 
 
-def _entry(value: Any, write: Callable[[float], str], look: str = "") -> Entry:
-    """A number as it is to be read, and as it is sorted; a dash, and last, where there is none."""
-    if pd.isna(value):
-        return Entry("–")
-    return Entry(write(float(value)), f"{float(value):.6g}", look)
+def _signed(points: float, row: Row) -> str:
+    return signed(points)
+
+
+def _ends(low: float, row: Row) -> str:
+    """An interval of a difference of two percentages, which is between ±100."""
+    return f"{signed(max(low, -100.0))} to {signed(min(row['high'], 100.0))}"
+
+
+def _digits(places: int) -> Callable[[float, Row], str]:
+    return lambda value, row: f"{value:.{places}f}"

@@ -1,6 +1,6 @@
-"""The pictures of the page, as SVG: spread, ranks, learning curves, costs.
+"""The plots of the page, as SVG: all runs, ranks, learning curves, costs.
 
-Colours and type come from the page's style sheet, so that a picture follows its theme and prints.
+Colours and fonts come from the page's style sheet: plots follow light and dark, and print.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from lcpool.report.cells import GROUP
-from lcpool.report.statistics import ALPHA, FEWEST_RUNS, Array, critical_difference
+from lcpool.report.statistics import Array
 from lcpool.report.words import count, duration, figure, memory
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 COLOURS = 10
 POINTS = 80  # of a learning curve
 
-# What a cell costs: in words, the unit of the axis, and how to write one.
+# What a cell costs: the title of the axis, its unit, and the text of a value.
 COSTS: dict[str, tuple[str, float, Callable[[float], str]]] = {
-    "seconds": ("seconds a run", 1.0, duration),
+    "seconds": ("seconds per run", 1.0, duration),
     "peak_memory": ("memory of the runs trained as one, MiB", 2.0**20, memory),
 }
 # A circle, a square, a triangle and a diamond, for the backbones; as text and as a path.
@@ -38,8 +38,6 @@ SHAPES = (
     ("▲", "M0-4.5l4.5 8h-9z"),
     ("◆", "M0-5l5 5l-5 5l-5-5z"),
 )
-# The colours of poolings and the shapes of backbones.
-Looks = tuple[dict[str, str], dict[tuple[str, str], tuple[str, str]]]
 AXIS = 180.0
 # Of a picture, in its own units; the page scales it.
 WIDTH = 300.0
@@ -48,11 +46,11 @@ LABEL = 22  # characters of a name in a picture, at most
 
 @dataclass(frozen=True)
 class Panel:
-    """A picture of one dataset, or of one backbone on it.
+    """A plot of one dataset, or of one group.
 
     Attributes:
-        names: what it is of, by the names of the filters.
-        svg: the picture.
+        names: what it shows, by the names of the filters.
+        svg: the plot.
         note: what it does not show.
     """
 
@@ -62,23 +60,23 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """In words."""
         return ", ".join(self.names.values())
 
 
 def colours(report: Report) -> dict[str, str]:
-    """The class of each pooling's colour."""
+    """The CSS class of each pooling's colour."""
     pools = dict.fromkeys(report.cells["pool"])
     return {pool: f"p{i % COLOURS}" for i, pool in enumerate(pools)}
 
 
 def shapes(report: Report) -> dict[tuple[str, str], tuple[str, str]]:
     """The shape of each backbone with its convolution."""
-    return dict(zip(dict.fromkeys(_backbones(report.cells)), itertools.cycle(SHAPES), strict=False))
+    pairs = dict.fromkeys(zip(report.cells["backbone"], report.cells["conv"], strict=True))
+    return dict(zip(pairs, itertools.cycle(SHAPES), strict=False))
 
 
 def spread(report: Report) -> list[Panel]:
-    """Every run of every cell with mean ± std, and the published figure, a panel a group."""
+    """Every run of every cell with mean ± std, and the published figure; a panel per group."""
     panels = []
     for dataset, cells in report.cells.groupby("dataset", sort=False):
         runs = report.runs[report.runs["dataset"] == dataset]
@@ -92,7 +90,9 @@ def spread(report: Report) -> list[Panel]:
         for names, group in cells.groupby(GROUP, sort=False):
             accuracies = {
                 pool: list(part.dropna())
-                for pool, part in _members(runs, names).groupby("pool")["accuracy"]
+                for pool, part in runs[(runs[GROUP] == list(names)).all(axis=1)].groupby("pool")[
+                    "accuracy"
+                ]
             }
             rows = [
                 _spread_row(report, cell, accuracies[cell["pool"]], x, 16.0 + 18 * i)
@@ -110,7 +110,7 @@ def _spread_row(
     report: Report, cell: dict[str, Any], accuracies: list[float], x: Scale, y: float
 ) -> Markup:
     pool, mean, std = cell["pool"], cell["mean"], cell["std"]
-    above, below = y - 3, y + 4  # The runs under their mean, where no line hides them.
+    above, below = y - 3, y + 4  # Runs below their mean, where no line hides them.
     marks = [tag("text", short(pool), x=x.start - 6, y=y + 4, class_="end label")]
     marks += [tag("circle", cx=x(a), cy=below, r=2.0, class_="run") for a in accuracies]
     if np.isfinite(std):
@@ -124,18 +124,18 @@ def _spread_row(
         marks.append(diamond(at, above))
         published = figure(cell["reference_mean"], cell["reference_std"])
         tip += f"; {report.reference.name} {published} %"
-    # Something to point at between the marks.
+    # A target for the pointer between the marks.
     marks.append(tag("rect", x=0.0, y=y - 9, width=WIDTH, height=18.0, class_="touch"))
     return tag("g", *marks, class_=colours(report)[pool], data_pool=pool, data_tip=tip)
 
 
 def diamond(x: float, y: float) -> Markup:
     """The mark of a published figure."""
-    return tag("path", d=f"M{x:.1f} {y - 5:g}l4 5l-4 5l-4-5z", class_="paper")
+    return tag("path", d=f"M{x:.1f} {y - 5:g}l4 5l-4 5l-4-5z", class_="published")
 
 
 def learning(report: Report) -> list[Panel]:
-    """Validation accuracy by epoch, mean over the runs, a line a pooling, a panel a group."""
+    """Validation accuracy by epoch, mean over runs; a line per pooling, a panel per group."""
     colour, panels = colours(report), []
     for names, group in report.runs.groupby(GROUP, sort=False):
         lines = {
@@ -148,8 +148,9 @@ def learning(report: Report) -> list[Panel]:
         x = Scale(0, max(everything[:, 0].max(), 1), 34, WIDTH - 8, whole=True)
         y = Scale.over(list(everything[:, 1]), 150, 18)
         drawn = [
-            tag("polyline", points=_path(line, x, y), class_=f"curve {colour[pool]}",
-                data_pool=pool, data_tip=f"{pool}: {line[-1, 1]:.1f} % in epoch {line[-1, 0]:.0f}")
+            tag("polyline", points=" ".join(f"{x(e):.1f},{y(a):.1f}" for e, a in line),
+                class_=f"curve {colour[pool]}", data_pool=pool,
+                data_tip=f"{pool}: {line[-1, 1]:.1f} % in epoch {line[-1, 0]:.0f}")
             for pool, line in lines.items()
         ]  # fmt: skip
         axes = (
@@ -163,7 +164,7 @@ def learning(report: Report) -> list[Panel]:
 
 
 def _mean_curve(report: Report, runs: pd.DataFrame) -> Array:
-    """Epoch and accuracy, while at least half of the runs still train; at most POINTS of them."""
+    """Epoch and accuracy, as long as half of the runs train; at most POINTS of them."""
     curves = [
         report.results.curves[key][:, 2] for key in runs["key"] if key in report.results.curves
     ]
@@ -177,27 +178,29 @@ def _mean_curve(report: Report, runs: pd.DataFrame) -> Array:
     return np.column_stack([epochs + 1, 100 * np.nanmean(table[:, epochs], axis=0)])
 
 
-def _path(line: Array, x: Scale, y: Scale) -> str:
-    return " ".join(f"{x(epoch):.1f},{y(accuracy):.1f}" for epoch, accuracy in line)
-
-
 def costs(report: Report, column: str) -> list[Panel]:
-    """Accuracy against ``seconds`` or ``peak_memory``, a mark a cell, a panel a dataset."""
+    """Accuracy against ``seconds`` or ``peak_memory``; a mark per cell, a panel per dataset."""
     title, unit, write = COSTS[column]
-    looks, panels = (colours(report), shapes(report)), []
+    colour, shape, panels = colours(report), shapes(report), []
     for dataset, cells in report.cells.groupby("dataset", sort=False):
         measured = cells[cells[column].notna() & cells["mean"].notna()]
-        known = measured[measured[column] > 0]  # On an axis of ratios there is no zero.
+        known = measured[measured[column] > 0]  # A logarithmic axis has no zero.
         if known.empty:
             continue
         none = len(measured) - len(known)
         note = f"{count(none, 'cell')} not shown: too little to measure." if none else ""
         x = Scale.over(list(known[column] / unit), 34, WIDTH - 14, log=True)
         y = Scale.over(list(known["mean"]), 150, 18)
-        marks = [
-            _cost_mark(cell, x(cell[column] / unit), y(cell["mean"]), write(cell[column]), looks)
-            for cell in known.to_dict("records")
-        ]
+        marks = []
+        for cell in known.to_dict("records"):
+            pool, network = cell["pool"], (cell["backbone"], cell["conv"])
+            place = f"translate({x(cell[column] / unit):.1f} {y(cell['mean']):.1f})"
+            tip = f"{pool}, {' '.join(network)}: {figure(cell['mean'], cell['std'])} %"
+            marks.append(tag(
+                "path", d=shape[network][1], transform=place, class_=f"mark {colour[pool]}",
+                data_pool=pool, data_backbone=network[0], data_conv=network[1],
+                data_tip=f"{tip}, {write(cell[column])}",
+            ))  # fmt: skip
         axes = (
             left_axis(y, x.start, x.end, "test accuracy, %"),
             bottom_axis(x, 18, 150, title),
@@ -208,114 +211,43 @@ def costs(report: Report, column: str) -> list[Panel]:
     return panels
 
 
-def _cost_mark(cell: dict[str, Any], x: float, y: float, cost: str, looks: Looks) -> Markup:
-    pool, backbone, conv = cell["pool"], cell["backbone"], cell["conv"]
-    colour, shape = looks
-    tip = f"{pool}, {backbone} {conv}: {figure(cell['mean'], cell['std'])} %, {cost}"
-    return tag(
-        "path", d=shape[backbone, conv][1], transform=f"translate({x:.1f} {y:.1f})",
-        class_=f"mark {colour[pool]}", data_pool=pool, data_backbone=backbone, data_conv=conv,
-        data_tip=tip,
-    )  # fmt: skip
+def diagram(report: Report) -> Markup | None:
+    """Average ranks over the datasets on an axis, 1 at the left; None for one dataset.
 
-
-def _members(runs: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
-    """The runs of a group."""
-    return runs[(runs[GROUP] == list(names)).all(axis=1)]
-
-
-def _backbones(cells: pd.DataFrame) -> list[tuple[str, str]]:
-    return list(zip(cells["backbone"], cells["conv"], strict=True))
-
-
-def diagrams(report: Report) -> list[tuple[str, Markup]]:
-    """The ranking over the datasets, with what other runs would make of it, and each backbone's.
-
-    None for a single dataset, of which ranks are no sample.
+    Bars join poolings that cannot be told apart: within the critical difference.
     """
-    c, colour = report.ranked, colours(report)
-    if c.empty or len(c.datasets) < 2:
-        return []
-    bands = None
-    if c.fewest_runs >= FEWEST_RUNS:
-        drawn = c.average_ranks(c.resampled())
-        bands = np.quantile(drawn, [ALPHA / 2, 1 - ALPHA / 2], axis=0).T
-    overall = c.average_ranks(c.means)
-    found = [("all, by dataset", diagram(c.pools, overall, c.critical_difference, colour, bands))]
-    if len(c.backbones) == 1:
-        return found
-    for (backbone, conv), average in zip(c.backbones, c.backbone_ranks(c.means), strict=True):
-        n = int(c.where(backbone=backbone, conv=conv).sum())
-        if n > 1:
-            cd = critical_difference(len(c.pools), n)
-            found.append((f"{backbone}, {conv}", diagram(c.pools, average, cd, colour)))
-    return found
-
-
-def diagram(
-    pools: tuple[str, ...],
-    average: Array,
-    cd: float | None,
-    colour: dict[str, str],
-    bands: Array | None = None,
-) -> Markup:
-    """Average ranks on an axis, 1 at the left; bars join poolings that cannot be told apart.
-
-    Args:
-        pools: their names.
-        average: their average ranks.
-        cd: the critical difference, if there is one.
-        colour: their classes.
-        bands: for each, between which ranks it would lie with other runs.
-    """
+    c, colour, cd = report.ranked, colours(report), report.ranked.critical_difference
+    if cd is None:
+        return None
+    pools, average = c.pools, c.average_ranks(c.means)
     order = np.argsort(average, kind="stable")
     side = room(pools) + 32  # for a name and its rank, to the left and to the right of the axis
     width = AXIS + 2 * side
     x = Scale(1, max(len(pools), 2), side + 6, width - side - 6)
-    bars = [] if cd is None else cliques(average[order], cd)
+    bars = cliques(average[order], cd)
     axis, first = 34.0, 48.0 + 7 * len(bars)
     parts = [tag("line", x1=x(1), x2=x(x.high), y1=axis, y2=axis, class_="axis")]
     for rank in range(1, int(x.high) + 1):
         parts.append(tag("line", x1=x(rank), x2=x(rank), y1=axis - 4, y2=axis, class_="axis"))
         parts.append(tag("text", str(rank), x=x(rank), y=axis - 7, class_="tick middle"))
-    if cd is not None:
-        end = min(x(1 + cd), width)
-        parts.append(tag("line", x1=x(1), x2=end, y1=14.0, y2=14.0, class_="cd"))
-        parts.append(tag("text", f"CD {cd:.2f}", x=x(1), y=9.0))
+    parts.append(tag("line", x1=x(1), x2=min(x(1 + cd), width), y1=14.0, y2=14.0, class_="cd"))
+    parts.append(tag("text", f"CD {cd:.2f}", x=x(1), y=9.0))
     for i, (low, high) in enumerate(bars):
         y = axis + 7 + 7 * i
         parts.append(tag("line", x1=x(low) - 2, x2=x(high) + 2, y1=y, y2=y, class_="clique"))
     left = (len(order) + 1) // 2
     for place, index in enumerate(order):
-        on_left = place < left
-        # Half a row lower at the right, so that bands do not lie on each other.
-        row = place if on_left else len(order) - 0.5 - place
-        band = None if bands is None else bands[index]
-        pool, rank = pools[index], average[index]
-        end = side if on_left else width - side
-        marks = _leader(pool, rank, x, (axis, first + 17 * row), end, band)
-        parts.append(tag("g", *marks, class_=colour[pool], data_tip=_tip(pool, rank, band)))
+        pool, rank, on_left = pools[index], average[index], place < left
+        y = first + 17 * (place if on_left else len(order) - 1 - place)
+        end, text_x = (side, side - 4) if on_left else (width - side, width - side + 4)
+        # A line from the rank on the axis down to the pooling's name beside it.
+        line = tag("path", d=f"M{x(rank):.1f} {axis:g}V{y:.1f}H{end:g}", class_="leader")
+        name = tag("text", f"{short(pool)} {rank:.2f}", x=text_x, y=y + 4,
+                   class_="end" if on_left else None)  # fmt: skip
+        tip = f"{pool}: average rank {rank:.2f}"
+        parts.append(tag("g", line, name, class_=colour[pool], data_tip=tip))
     listed = ", ".join(f"{pools[i]} {average[i]:.2f}" for i in order)
     return picture(width, first + 17 * left + 4, f"Average ranks: {listed}", *parts)
-
-
-def _leader(
-    pool: str, rank: float, x: Scale, ys: tuple[float, float], end: float, band: Array | None
-) -> list[Markup]:
-    """A line from a rank on the axis down to the pooling's name beside it."""
-    axis, y = ys
-    path = f"M{x(rank):.1f} {axis:g}V{y:.1f}H{end:g}"
-    text, left = f"{short(pool)} {rank:.2f}", end < x.start
-    where: dict[str, object] = {"x": end - 4, "class_": "end"} if left else {"x": end + 4}
-    marks = [tag("path", d=path, class_="leader"), tag("text", text, y=y + 4, **where)]
-    if band is not None:
-        marks.append(tag("line", x1=x(band[0]), x2=x(band[1]), y1=y, y2=y, class_="band"))
-    return marks
-
-
-def _tip(pool: str, rank: float, band: Array | None) -> str:
-    text = f"{pool}: average rank {rank:.2f}"
-    return text if band is None else f"{text}; with other runs {band[0]:.2f} to {band[1]:.2f}"
 
 
 def cliques(ranks: Array, cd: float) -> list[tuple[float, float]]:
@@ -361,8 +293,8 @@ class Scale:
         high: the value at ``end``.
         start: where the axis begins.
         end: where it ends.
-        log: whether equal ratios have equal lengths.
-        whole: whether there is nothing between whole numbers.
+        log: whether it is logarithmic.
+        whole: whether ticks are whole numbers.
     """
 
     low: float
@@ -390,7 +322,7 @@ class Scale:
         return self.start + part * (self.end - self.start)
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Round values within, at most about so many.
+        """Round values within the scale, about ``most`` of them.
 
         >>> Scale(0, 100, 0, 1).ticks()
         [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
@@ -419,7 +351,7 @@ class Scale:
 def picture(
     width: float, height: float, label: str, *children: str, **attributes: object
 ) -> Markup:
-    """An image that scales with the page; ``label`` is read out in its place."""
+    """An image that scales with the page; ``label`` is for screen readers."""
     return tag(
         "svg", *children, viewBox=f"0 0 {width:g} {height:g}", role="img", aria_label=label,
         **attributes,
@@ -427,7 +359,7 @@ def picture(
 
 
 def bottom_axis(x: Scale, top: float, bottom: float, title: str) -> Markup:
-    """Grid lines, numbers below them, and what they are."""
+    """Grid lines, numbers below them, and a title."""
     parts = [
         tag("line", x1=x(t), x2=x(t), y1=top, y2=bottom, class_="grid") for t in x.ticks()
     ] + [
@@ -438,7 +370,7 @@ def bottom_axis(x: Scale, top: float, bottom: float, title: str) -> Markup:
 
 
 def left_axis(y: Scale, left: float, right: float, title: str) -> Markup:
-    """Grid lines, numbers beside them, and what they are."""
+    """Grid lines, numbers beside them, and a title."""
     parts = [tag("line", x1=left, x2=right, y1=y(t), y2=y(t), class_="grid") for t in y.ticks()] + [
         tag("text", f"{t:g}", x=left - 4, y=y(t) + 3.5, class_="tick end") for t in y.ticks()
     ]
@@ -446,7 +378,7 @@ def left_axis(y: Scale, left: float, right: float, title: str) -> Markup:
 
 
 def short(name: str, length: int = LABEL) -> str:
-    """A name that fits a label; if it is longer its middle is left out, for its ends tell more.
+    """A name that fits a label; of a longer one the middle is left out.
 
     >>> short("lcpool"), short("topkpool (ratio=0.25)", 16)
     ('lcpool', 'topkpo…tio=0.25)')
@@ -458,5 +390,5 @@ def short(name: str, length: int = LABEL) -> str:
 
 
 def room(names: Iterable[str]) -> float:
-    """How wide the longest of their labels is."""
+    """The width of the longest label."""
     return 6.0 * max(len(short(name)) for name in names) + 8

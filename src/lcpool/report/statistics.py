@@ -1,7 +1,7 @@
-"""Is a difference real? Tests over datasets, tests over splits, and what they could show at all.
+"""Is a difference real? Tests over datasets, tests over splits, and what they can show at all.
 
-The dataset is the block: two backbones on one dataset are not independent, so that a test over
-datasets gets one figure of each. Tests over splits speak of one dataset.
+The dataset is the block: two networks on one dataset are not independent, so a test over datasets
+gets one figure per dataset. A test over splits is about one dataset.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Array = NDArray[np.float64]
 # What counts as significant, and the confidence 1 − α of intervals.
 ALPHA = 0.05
 PERMUTATIONS = 9999
-# Of fewer runs, or of runs without spread, there is no p and no interval: with so little, a
-# variance near zero is luck, and turns any difference into a discovery.
+# With fewer runs, or runs without spread, there is no p and no interval: then a variance near zero
+# is luck, and would make any difference significant.
 FEWEST_RUNS = 5
 
 
@@ -29,17 +29,12 @@ class Friedman:
 
     Attributes:
         statistic: Friedman's χ².
-        p: of χ².
-        f: Iman and Davenport's F, of which χ² is a conservative version.
-        f_p: of F.
-        permuted_p: of χ² among permutations of the ranks, which keeps its word however few there
-            are, where F errs too often and χ² too rarely.
+        p: of χ²'s distribution, too large for few datasets.
+        permuted_p: by permutation of the ranks, right for any number of datasets.
     """
 
     statistic: float
     p: float
-    f: float
-    f_p: float
     permuted_p: float
 
 
@@ -50,9 +45,9 @@ class Difference:
     Attributes:
         mean: of the differences.
         low: lower end of the confidence interval; NaN if the differences do not vary.
-        high: upper end, likewise.
-        p: two-sided, of the test that was made.
-        n: how many differences.
+        high: upper end; NaN likewise.
+        p: two-sided.
+        n: the number of differences.
     """
 
     mean: float
@@ -63,14 +58,12 @@ class Difference:
 
     @property
     def half_width(self) -> float:
-        """The smallest difference that this spread and number would let a t-test see."""
+        """The smallest mean that a t-test would call significant, with this spread and n."""
         return (self.high - self.low) / 2
 
 
 def rounded(means: Array) -> Array:
-    """Means without the last bits, which depend on the order of summing: equals are equal.
-
-    For comparing alone: a mean of rounded means is off by more than these bits.
+    """Means without the last bits, which depend on the order of summing: for comparing only.
 
     >>> bool(np.mean([0.1, 0.2, 0.3]) == 0.2), bool(rounded(np.mean([0.1, 0.2, 0.3])) == 0.2)
     (False, True)
@@ -84,13 +77,11 @@ def vary(values: Array) -> bool:
 
 
 def ranks(accuracies: Array, ties: str = "average") -> Array:
-    """The rank of each entry of the last axis, 1 the highest; equals share the mean of theirs.
-
-    What is missing (NaN) has no rank, and the rest are ranked among themselves.
+    """The rank of each entry of the last axis, 1 the highest; NaN has no rank.
 
     Args:
         accuracies: what is ranked.
-        ties: "min" or "max" gives equals the lowest or the highest of their ranks instead.
+        ties: "average", "min" or "max": equals share the mean, lowest or highest of their ranks.
 
     >>> ranks(np.array([[80.0, 70.0, 80.0]])).tolist()
     [[1.5, 3.0, 1.5]]
@@ -105,13 +96,9 @@ def friedman(accuracies: Array) -> Friedman | None:
     if n < 2 or k < 3:
         return None
     if (accuracies == accuracies[:, :1]).all():
-        return Friedman(0.0, 1.0, 0.0, 1.0, 1.0)
+        return Friedman(0.0, 1.0, 1.0)
     statistic, p = stats.friedmanchisquare(*accuracies.T)
-    rest = n * (k - 1) - statistic
-    # All blocks of one mind: F has no finite value, and p no larger than chance allows.
-    f = (n - 1) * statistic / rest if rest > 1e-9 else math.inf
-    f_p = stats.f.sf(f, k - 1, (k - 1) * (n - 1)) if rest > 1e-9 else math.factorial(k) ** (1 - n)
-    return Friedman(float(statistic), float(p), float(f), float(f_p), _permuted(ranks(accuracies)))
+    return Friedman(float(statistic), float(p), _permuted(ranks(accuracies)))
 
 
 def _permuted(each: Array) -> float:
@@ -123,7 +110,7 @@ def _permuted(each: Array) -> float:
 
 
 def critical_difference(k: int, n: int, alpha: float = ALPHA) -> float:
-    """Nemenyi's: average ranks of k poolings over n blocks that are further apart differ.
+    """Nemenyi's: average ranks of k poolings over n blocks differ if they are further apart.
 
     >>> round(critical_difference(k=7, n=6), 2)
     3.68
@@ -158,15 +145,6 @@ def smallest_signed_rank(n: int, comparisons: int = 1) -> float:
     return min(1.0, comparisons * 2.0 ** (1 - n))
 
 
-def datasets_needed(comparisons: int = 1, alpha: float = ALPHA) -> int:
-    """With how many datasets Wilcoxon's exact test can be significant at all.
-
-    >>> datasets_needed(), datasets_needed(comparisons=6)
-    (6, 8)
-    """
-    return math.floor(1 + math.log2(comparisons / alpha)) + 1
-
-
 def holm(p: Array) -> Array:
     """Holm's correction for the number of tests.
 
@@ -197,9 +175,9 @@ def over_splits(differences: Array, test_share: float, alpha: float = ALPHA) -> 
     about s²·(1/n + n_test/n_train). None for fewer than FEWEST_RUNS, or if they do not vary.
 
     Args:
-        differences: one for each split.
+        differences: one per split.
         test_share: n_test / n_train.
-        alpha: of the interval.
+        alpha: 1 − confidence of the interval.
     """
     n = len(differences)
     if n < FEWEST_RUNS or not vary(differences):
@@ -216,7 +194,7 @@ def interval(accuracies: Array, test_share: float = 0.0, alpha: float = ALPHA) -
     None for fewer than FEWEST_RUNS, or if they do not vary.
 
     Args:
-        accuracies: one for each run.
+        accuracies: one per run.
         test_share: n_test / n_train for runs on fresh splits, 0 for runs that share a split.
         alpha: 1 − confidence.
     """

@@ -1,102 +1,56 @@
-"""Tables of accuracies and ranks, as Markdown, LaTeX and CSV, and for the terminal."""
+"""Tables of accuracies and ranks: CSV, Markdown, LaTeX, and for the terminal."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from lcpool.report.cells import GROUP, HeldOut, held_out
+from lcpool.report.cells import GROUP
 from lcpool.report.comparison import Comparison
 from lcpool.report.findings import constants_in_words
 from lcpool.report.statistics import rounded
 from lcpool.report.words import count, figure, listed
+from lcpool.spreadsheet import protected
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
-# Only where figures are compared with published ones.
-REFERENCE = ["reference_mean", "reference_std", "difference", "tolerance", "agrees"]
-# Of ``tables.csv``; the 95 % interval of the mean reaches from low to high.
-COLUMNS = [
+# Of ``tables.csv``; the 95 % interval of the mean is from low to high.
+CELL_COLUMNS = [
     "dataset", "backbone", "conv", "pool", "split", "rule", "settings", "runs", "lost", "mean",
-    "std", "low", "high", "best", *REFERENCE, "epochs", "seconds", "peak_memory",
-    "stack", "num_train", "num_test",
+    "std", "low", "high", "best", "reference_mean", "reference_std", "difference", "tolerance",
+    "agrees", "epochs", "seconds", "peak_memory", "stack", "num_train", "num_test",
+    "largest_class", "constant", "constant_of",
 ]  # fmt: skip
 WHOLE = ["peak_memory", "num_train", "num_test"]
-# Only where they are known.
-LATER = ["largest_class", "constant", "constant_of"]
+# Left out where they are unknown.
+IF_KNOWN = {
+    "reference_mean": ["reference_mean", "reference_std", "difference", "tolerance", "agrees"],
+    "constant": ["largest_class", "constant", "constant_of"],
+}
 Backbone = tuple[str, str]
 ALL: Backbone = ("all", "by dataset")
-# Characters that LaTeX gives a meaning.
-LATEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"{\char34}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-    # After the end of a row, [ and * belong to it; hyphens and quotes would join.
-    **{character: f"{{{character}}}" for character in "[]*-`'"},
-}  # fmt: skip
-# Of figures beside their names, what fits a line of the class article.
-LATEX_COLUMNS = 7
-
-
-@dataclass(frozen=True)
-class Layout:
-    """One table of accuracies.
-
-    Attributes:
-        backbone: its backbone.
-        conv: its convolution.
-        pools: the rows.
-        datasets: the columns.
-        cells: by pooling and dataset, what is known; a cell that was not trained is not there.
-        held_out: by dataset, the graphs that accuracies are measured on.
-    """
-
-    backbone: str
-    conv: str
-    pools: list[str]
-    datasets: list[str]
-    cells: dict[tuple[str, str], dict[str, Any]]
-    held_out: dict[str, HeldOut]
-
-    @property
-    def sizes(self) -> dict[str, list[str]]:
-        """Rows below the accuracies."""
-        return size_rows([self.held_out[dataset] for dataset in self.datasets])
-
-
-def layouts(cells: pd.DataFrame) -> list[Layout]:
-    """The tables of all backbones."""
-    found = []
-    for (backbone, conv), part in cells.groupby(["backbone", "conv"], sort=False):
-        rows = part.to_dict("records")
-        by_name = {(row["pool"], row["dataset"]): row for row in rows}
-        pools, datasets = (list(dict.fromkeys(part[name])) for name in ("pool", "dataset"))
-        found.append(Layout(backbone, conv, pools, datasets, by_name, held_out(part)))
-    return found
 
 
 def csv(report: Report) -> str:
-    """A row for each cell."""
-    later = LATER if report.cells[LATER[:2]].notna().any(axis=None) else []
-    table = report.cells.assign(split=report.split, rule=report.rule)[[*COLUMNS, *later]]
+    """A row per cell."""
+    table = report.cells.assign(split=report.split, rule=report.rule)[CELL_COLUMNS]
     table[WHOLE] = table[WHOLE].round().astype("Int64")
-    if report.reference is None:
-        table = table.drop(columns=REFERENCE)
-    else:
+    for known, columns in IF_KNOWN.items():
+        if table[known].isna().all():
+            table = table.drop(columns=columns)
+    if report.reference is not None:
         name = report.reference.name
         table = table.rename(columns=lambda column: column.replace("reference", name))
-    return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    return _csv(table)
 
 
 def ranks_csv(report: Report) -> str:
-    """A row for each average rank, beside others of the same where there are."""
+    """A row per average rank."""
     found = report.rankings()
     rows = [
         {
@@ -110,94 +64,54 @@ def ranks_csv(report: Report) -> str:
         for pool, rank in zip(ranking.pools, row, strict=True)
     ]
     others = dict.fromkeys(name for ranking in found for name in ranking.others)
-    table = pd.DataFrame(rows, columns=["table", "backbone", "conv", "pool", "rank", *others])
-    return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    columns = ["table", "backbone", "conv", "pool", "rank", *others]
+    return _csv(pd.DataFrame(rows, columns=columns))
 
 
-def markdown(report: Report) -> str:
-    """For a repository or an issue; published figures stand small under ours."""
-    style = Markdown()
-    return f"# Test accuracy\n\n{description(report, style)}\n\n{_written(report, style)}"
+def _csv(table: pd.DataFrame) -> str:
+    return str(protected(table).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
-def latex(report: Report) -> str:
-    """For a paper; needs no packages."""
-    style = Latex()
-    return f"{style.note(description(report, style))}\n\n{_written(report, style)}"
+@dataclass(frozen=True)
+class Layout:
+    """One table of accuracies, poolings down, datasets across.
+
+    Attributes:
+        backbone: its backbone.
+        conv: its convolution.
+        pools: the rows.
+        datasets: the columns.
+        cells: by pooling and dataset; a cell that was not trained is not there.
+        sizes: the last rows, about the test graphs.
+    """
+
+    backbone: str
+    conv: str
+    pools: list[str]
+    datasets: list[str]
+    cells: dict[tuple[str, str], dict[str, Any]]
+    sizes: dict[str, list[str]]
 
 
-def highlighted(report: Report, escape: Callable[[str], str] = str) -> str:
-    """What is bold."""
-    aside = [escape(pool) for pool in sorted(report.aside)]
-    return "the highest of each dataset is bold" + (f", {listed(aside)} aside" if aside else "")
+def layouts(cells: pd.DataFrame) -> list[Layout]:
+    """A table for each backbone and convolution."""
+    found = []
+    for (backbone, conv), part in cells.groupby(["backbone", "conv"], sort=False):
+        by_name = {(row["pool"], row["dataset"]): row for row in part.to_dict("records")}
+        pools, datasets = (list(dict.fromkeys(part[name])) for name in ("pool", "dataset"))
+        found.append(Layout(backbone, conv, pools, datasets, by_name, size_rows(part, datasets)))
+    return found
 
 
-def description(report: Report, style: Markdown | Latex) -> str:
-    """What the figures are, and how many agree with published ones."""
-    agreeing, judged = report.agreeing
-    text = (
-        f"Test accuracy in percent, mean ± standard deviation over runs ({report.split} split, "
-        f"epoch chosen by validation {report.rule}); {highlighted(report, style.escape)}."
-    )
-    if judged and report.reference is not None:
-        text += (
-            f" Below stands the {report.reference.name}'s figure, {style.marks}: {agreeing} of "
-            f"{count(judged, 'published cell')} agree."
-        )
-    return " ".join(text.split())
-
-
-def _written(report: Report, style: Markdown | Latex) -> str:
-    """All tables in one format."""
-    parts = []
-    for layout in layouts(report.cells):
-        rows = [
-            [
-                style.escape(pool),
-                *(_cell(layout.cells.get((pool, d)), style) for d in layout.datasets),
-            ]
-            for pool in layout.pools
-        ]
-        if style.sizes:
-            rows += [[f"*{name}*", *sizes] for name, sizes in layout.sizes.items()]
-        title = f"Accuracy, {style.escape(layout.backbone)} backbone, {style.escape(layout.conv)}"
-        parts.append(style.table(title, ["", *map(style.escape, layout.datasets)], rows))
-    parts += [part for ranking in report.rankings() for part in _ranking(ranking, style)]
-    parts += map(style.sentence, (*constants_in_words(report.cells), *report.not_ranked()))
-    return "\n\n".join(parts) + "\n"
-
-
-def _cell(cell: dict[str, Any] | None, style: Markdown | Latex) -> str:
-    if cell is None:
-        return style.figure(math.nan, math.nan)
-    text = style.figure(cell["mean"], cell["std"])
-    text = style.bold(text) if cell["best"] else text
-    if cell["constant"] > 0:
-        text = style.above(text, constant_mark(cell))
-    if pd.isna(cell["reference_mean"]):
-        return text
-    mark = "" if pd.isna(cell["agrees"]) else style.agree if cell["agrees"] else style.differ
-    return style.above(text, style.figure(cell["reference_mean"], cell["reference_std"]) + mark)
-
-
-def _ranking(ranking: Ranking, style: Markdown | Latex) -> list[str]:
-    rows = [
-        [style.lines(*map(style.escape, name)), *_ranks(row, style)]
-        for name, row in ranking.rows.items()
-    ]
-    table = style.table(ranking.title, ["", *map(style.escape, ranking.pools)], rows)
-    return [table, style.note(f"Below ours: {ranking.note}")] if ranking.others else [table]
-
-
-def _ranks(row: list[Rank], style: Markdown | Latex) -> list[str]:
-    least, texts = min(rank.ours for rank in row), []
-    for rank in row:
-        text = f"{rank.ours:.2f}"
-        text = style.bold(text) if rank.ours == least else text
-        if rank.others:
-            text = style.above(text, rank.beside)
-        texts.append(text)
-    return texts
+def size_rows(cells: pd.DataFrame, datasets: Sequence[str]) -> dict[str, list[str]]:
+    """The number of test graphs of each dataset, and the share of the largest class if known."""
+    parts = [cells[cells["dataset"] == dataset] for dataset in datasets]
+    ends = [(f"{p['num_test'].min():.0f}", f"{p['num_test'].max():.0f}") for p in parts]
+    largest = [part["largest_class"].mean() for part in parts]
+    rows = {"test graphs": [a if a == b else f"{a} to {b}" for a, b in ends]}
+    if pd.notna(largest).any():
+        rows["largest class, %"] = ["–" if pd.isna(share) else f"{share:.1f}" for share in largest]
+    return rows
 
 
 class Rank(NamedTuple):
@@ -208,7 +122,6 @@ class Rank(NamedTuple):
 
     @property
     def beside(self) -> str:
-        """The others as text."""
         return " / ".join(f"{rank:.2f}" for rank in self.others)
 
 
@@ -217,12 +130,11 @@ class Ranking:
     """A table of average ranks.
 
     Attributes:
-        title: what it is of.
+        title: what it shows.
         pools: the columns.
-        rows: by backbone and convolution, the rank of each pooling; last, over all the datasets.
-        others: names of the ranks that stand beside ours, if there are any.
+        rows: by backbone and convolution, the rank of each pooling; last, over all datasets.
+        others: names of other ranks beside ours, if there are any.
         note: what they are.
-        tip: the same in short.
     """
 
     title: str
@@ -230,11 +142,10 @@ class Ranking:
     rows: dict[Backbone, list[Rank]]
     others: tuple[str, ...] = ()
     note: str = ""
-    tip: str = ""
 
 
 def rankings(c: Comparison) -> list[Ranking]:
-    """What is ranked; nothing for a single group, where a rank says no more than the accuracy."""
+    """The table of ranks; none for a single group, where a rank says no more than the accuracy."""
     if c.empty or len(c.groups) < 2:
         return []
     rows = {name: [Rank(rank) for rank in row] for name, row in rank_rows(c).items()}
@@ -242,207 +153,200 @@ def rankings(c: Comparison) -> list[Ranking]:
 
 
 def rank_rows(c: Comparison) -> dict[Backbone, list[float]]:
-    """Average ranks by backbone and convolution, and over all the datasets."""
+    """Average ranks by backbone and convolution, and over all datasets."""
     rows = dict(zip(c.backbones, c.backbone_ranks(c.means).tolist(), strict=True))
     overall = {ALL: c.average_ranks(c.means).tolist()}
     return overall if len(rows) == 1 else {**rows, **overall}
 
 
-def size_rows(datasets: Sequence[HeldOut]) -> dict[str, list[str]]:
-    """Below the accuracies on these datasets: how many test graphs, and the largest class if known.
+def summary(report: Report) -> tuple[list[str], list[list[str]], list[list[str]]]:
+    """For the terminal: headings, a row per pooling, the best first, and rows about the datasets.
 
-    >>> size_rows([HeldOut(300, 300, 95.0), HeldOut(47, 47, None)])
-    {'test graphs': ['300', '47'], 'largest class, %': ['95.0', '–']}
+    Accuracies are means over the networks of a dataset; ``(1 of 2)`` says that some have no result,
+    and ``!`` that runs predict a single class.
     """
-    rows = {"test graphs": [of.size for of in datasets]}
-    if any(of.largest is not None for of in datasets):
-        rows["largest class, %"] = [of.share for of in datasets]
-    return rows
-
-
-def constant_mark(cell: Mapping[str, Any]) -> str:
-    """Of a cell with runs that predict one class: how many."""
-    return f"{cell['constant']:.0f} of {cell['constant_of']} constant"
-
-
-class Mean(NamedTuple):
-    """Accuracy on a dataset, mean over backbones.
-
-    Attributes:
-        accuracy: in percent.
-        groups: over how many backbones.
-        of: how many backbones the dataset has.
-        constant: how many runs predict one class for all test graphs, as far as that is known.
-    """
-
-    accuracy: float
-    groups: int
-    of: int
-    constant: int = 0
-
-
-class Row(NamedTuple):
-    """A pooling: its average rank, if it is ranked over several datasets, and its accuracies."""
-
-    pool: str
-    rank: float | None
-    means: dict[str, Mean]
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Poolings by rank, then those that are not ranked, with the accuracies that they have.
-
-    Attributes:
-        datasets: the columns; those that are not ranked come last.
-        unranked: the datasets among them that are not ranked.
-        rows: the poolings, the first in rank first.
-        held_out: by dataset, the graphs that accuracies are measured on.
-    """
-
-    datasets: list[str]
-    unranked: frozenset[str]
-    rows: list[Row]
-    held_out: dict[str, HeldOut]
-
-
-def summary(report: Report) -> Summary:
-    """Everything that was trained, but for the variant that stands outside the ranking."""
     c = report.ranked
     ranked = [] if c.empty else c.datasets
     cells = report.cells[~report.cells["pool"].isin(report.aside) & report.cells["mean"].notna()]
-    # Where a backbone is left out of the ranking, its accuracies are not in these means either.
+    # Where a network of a dataset is not ranked, its accuracies are not in the means either.
     groups = set(c.groups.itertuples(index=False, name=None))
-    named = zip(cells["dataset"], cells[GROUP].itertuples(index=False, name=None), strict=True)
-    kept = [dataset not in ranked or group in groups for dataset, group in named]
-    cells = cells[np.array(kept, dtype=bool)]
+    kept = [
+        group[0] not in ranked or group in groups
+        for group in cells[GROUP].itertuples(index=False, name=None)
+    ]
+    cells = cells[pd.Series(kept, index=cells.index, dtype=bool)]
     others = [name for name in dict.fromkeys(cells["dataset"]) if name not in ranked]
-    num_groups = cells.drop_duplicates(GROUP)["dataset"].value_counts()
-    of_pool = {
-        pool: {
-            name: Mean(
-                float(rounded(own["mean"].mean())),
-                len(own),
-                int(num_groups[name]),
-                int(own["constant"].sum()),
-            )
-            for name, own in part.groupby("dataset", sort=False)
-        }
-        for pool, part in cells.groupby("pool", sort=False)
-    }
+    datasets = [*ranked, *others]
+    networks = cells.drop_duplicates(GROUP)["dataset"].value_counts()
+    parts = dict(iter(cells.groupby(["pool", "dataset"])))
     order = [] if c.empty else c.order
-    rank: dict[str, float] = {}
+    rows = [
+        [pool, *(_mean(parts.get((pool, name)), networks[name]) for name in datasets)]
+        for pool in dict.fromkeys([*order, *cells["pool"]])
+    ]
+    sizes = [[name, *values] for name, values in size_rows(cells, datasets).items()]
+    header = ["accuracy, %", *ranked, *(f"{name} (not ranked)" for name in others)]
     if len(ranked) > 1:
-        rank = dict(zip(c.pools, c.average_ranks(c.means).tolist(), strict=True))
-    pools = [*order, *(pool for pool in of_pool if pool not in order)]
-    rows = [Row(pool, rank.get(pool), of_pool[pool]) for pool in pools]
-    return Summary([*ranked, *others], frozenset(others), rows, held_out(cells))
+        rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
+        header.append("average rank")
+        rows = [[*row, f"{rank[row[0]]:.2f}" if row[0] in rank else "–"] for row in rows]
+        sizes = [[*row, ""] for row in sizes]
+    return header, rows, sizes
+
+
+def _mean(cells: pd.DataFrame | None, networks: int) -> str:
+    if cells is None:
+        return "–"
+    part = f" ({len(cells)} of {networks})" if len(cells) < networks else ""
+    return f"{rounded(cells['mean'].mean()):.2f}{part}{' !' if cells['constant'].sum() else ''}"
+
+
+def markdown(report: Report) -> str:
+    """For a repository or an issue."""
+    return f"# Test accuracy\n\n{description(report, Markdown())}\n\n{_written(report, Markdown())}"
+
+
+def latex(report: Report) -> str:
+    """For a paper; needs the package booktabs."""
+    return f"{Latex().note(description(report, Latex()))}\n\n{_written(report, Latex())}"
+
+
+def highlighted(report: Report) -> str:
+    """What is bold."""
+    aside = f" (without {listed(sorted(report.aside))})" if report.aside else ""
+    return f"the highest of each dataset is bold{aside}"
+
+
+def description(report: Report, style: Markdown | Latex) -> str:
+    """What the figures are, and how many agree with published ones."""
+    agreeing, judged = report.agreeing
+    text = (
+        f"Test accuracy in percent, mean ± standard deviation over runs ({report.split} split, "
+        f"epoch chosen by validation {report.rule}); {style.escape(highlighted(report))}."
+    )
+    if judged and report.reference is not None:
+        text += (
+            f" Below is the {report.reference.name}'s figure, {style.marks}: {agreeing} of "
+            f"{count(judged, 'published cell')} agree."
+        )
+    return text
+
+
+def _written(report: Report, style: Markdown | Latex) -> str:
+    """All tables in one format."""
+    parts = []
+    for layout in layouts(report.cells):
+        rows = [
+            [pool, *(_cell_text(layout.cells.get((pool, d)), style) for d in layout.datasets)]
+            for pool in layout.pools
+        ]
+        rows += [[name, *sizes] for name, sizes in layout.sizes.items()]
+        title = f"Accuracy, {layout.backbone} backbone, {layout.conv}"
+        parts.append(style.table(title, ["", *layout.datasets], rows))
+    for ranking in report.rankings():
+        rows = [[", ".join(name), *_ranks(row, style)] for name, row in ranking.rows.items()]
+        parts.append(style.table(ranking.title, ["", *ranking.pools], rows))
+        if ranking.note:
+            parts.append(style.note(f"Below ours: {ranking.note}"))
+    said = (*constants_in_words(report.cells), *report.not_ranked())
+    parts += [style.note(style.escape(text)) for text in said]
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell_text(cell: dict[str, Any] | None, style: Markdown | Latex) -> str:
+    if cell is None:
+        return "–"
+    text = style.figure(cell["mean"], cell["std"])
+    text = style.bold(text) if cell["best"] else text
+    if cell["constant"] > 0:
+        text = style.above(text, constant_mark(cell))
+    if pd.isna(cell["reference_mean"]):
+        return text
+    mark = "" if pd.isna(cell["agrees"]) else style.agree if cell["agrees"] else style.differ
+    return style.above(text, style.figure(cell["reference_mean"], cell["reference_std"]) + mark)
+
+
+def constant_mark(cell: Mapping[str, Any]) -> str:
+    """How many runs of a cell predict a single class."""
+    return f"{cell['constant']:.0f} of {cell['constant_of']} constant"
+
+
+def _ranks(row: list[Rank], style: Markdown | Latex) -> list[str]:
+    least = min(rank.ours for rank in row)
+    texts = (
+        style.bold(f"{r.ours:.2f}") if r.ours == least else f"{r.ours:.2f}" for r in row
+    )  # fmt: skip
+    return [
+        style.above(text, rank.beside) if rank.others else text
+        for text, rank in zip(texts, row, strict=True)
+    ]
 
 
 class Markdown:
     """GitHub's Markdown."""
 
     agree, differ = " ✓", " ✗"
-    marks = "with ✓ where the two agree and ✗ where they do not"
-    sizes = True  # Tables of accuracies end with the sizes of the test sets.
+    marks = "✓ where the two agree and ✗ where they do not"
 
-    def escape(self, name: str) -> str:
-        """A name as it is, whatever is in it."""
-        plain = name.replace("&", "&amp;").replace("<", "&lt;")
-        return re.sub(r"([\\`*_{}\[\]()#+!|~$:>-])", r"\\\1", " ".join(plain.split()))
+    def escape(self, text: str) -> str:
+        plain = text.replace("&", "&amp;").replace("<", "&lt;")
+        return re.sub(r"([\\`*_{}\[\]#+!|~$:>-])", r"\\\1", " ".join(plain.split()))
 
     def figure(self, mean: float, std: float) -> str:
-        """Mean ± std."""
         return figure(mean, std)
 
     def bold(self, text: str) -> str:
-        """Highlighted."""
         return f"**{text}**"
 
     def above(self, text: str, small: str) -> str:
         """Two lines in one cell, the second small."""
         return f"{text}<br><sub>{small}</sub>"
 
-    def lines(self, *texts: str) -> str:
-        """A name of several parts."""
-        return ", ".join(texts)
-
     def table(self, title: str, header: list[str], rows: list[list[str]]) -> str:
-        """A heading and a table."""
-        return f"## {title}\n\n{self.grid(header, rows)}"
+        """A heading and a table; headings and first columns are names."""
+        names = [[self.escape(row[0]), *row[1:]] for row in rows]
+        return f"## {self.escape(title)}\n\n{self.grid([self.escape(h) for h in header], names)}"
 
     def grid(self, header: list[str], rows: list[list[str]]) -> str:
-        """The table alone."""
+        """The table alone, of Markdown."""
         lines = [header, ["---"] * len(header), *rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def note(self, text: str) -> str:
-        """A paragraph."""
         return text
-
-    def sentence(self, text: str) -> str:
-        """A paragraph of plain text."""
-        return self.escape(text)
 
 
 class Latex:
-    """A floating ``table``; where columns are many, several."""
+    """LaTeX, written by pandas."""
 
     agree, differ = "", r"$^\dagger$"
-    marks = "with a dagger where the two do not agree"
-    sizes = False
+    marks = "a dagger where the two do not agree"
 
-    def escape(self, name: str) -> str:
-        """A name as it is; what pdfLaTeX has no character for, by its number (U+6570)."""
-        return "".join(_character(character) for character in " ".join(name.split()))
+    def escape(self, text: str) -> str:
+        """Text on one line, for comments; pandas escapes names."""
+        return " ".join(text.split())
 
     def figure(self, mean: float, std: float) -> str:
-        """Mean ± std, the latter small."""
-        return re.sub(r" ± (.*)", r"{\\tiny$\\pm$\1}", figure(mean, std)).replace("–", "--")
+        return figure(mean, std).replace("±", r"$\pm$")
 
     def bold(self, text: str) -> str:
-        """Highlighted."""
         return rf"\textbf{{{text}}}"
 
     def above(self, text: str, small: str) -> str:
         """Two lines in one cell, the second small."""
         return rf"\shortstack{{{text}\\{{\tiny {small}}}}}"
 
-    def lines(self, *texts: str) -> str:
-        """A name of several parts, one a line."""
-        return r"\shortstack[l]{" + r"\\".join(texts) + "}"
-
     def table(self, title: str, header: list[str], rows: list[list[str]]) -> str:
-        """Floating tables with captions, each with LATEX_COLUMNS beside the names at most."""
-        parts = range(1, max(len(header), 2), LATEX_COLUMNS)
-        return "\n\n".join(
-            _float(title, [[row[0], *row[i : i + LATEX_COLUMNS]] for row in (header, *rows)])
-            for i in parts
-        )
+        """A floating table under a heading that spans its columns."""
+        columns = pd.MultiIndex.from_product([[title], map(self.escape, header[1:])])
+        names = [self.escape(row[0]) for row in rows]
+        style = pd.DataFrame([row[1:] for row in rows], names, columns).style
+        style = style.format_index(escape="latex").format_index(escape="latex", axis=1)
+        text: str = style.to_latex(
+            position="htbp", position_float="centering", hrules=True, multicol_align="c",
+            column_format="l" + "c" * len(columns),
+        )  # fmt: skip
+        return text.strip()
 
     def note(self, text: str) -> str:
-        """A comment."""
         return f"% {text}"
-
-    def sentence(self, text: str) -> str:
-        """A comment of plain text."""
-        return f"% {' '.join(text.split())}"
-
-
-def _character(character: str) -> str:
-    if character.isascii() and character.isprintable():
-        return LATEX.get(character, character)
-    # Of others, LaTeX knows the letters of Western Europe without a package, but for four.
-    known = "À" <= character <= "ÿ" and character not in "ÐÞðþ×÷"
-    return character if known else f"U+{ord(character):04X}"
-
-
-def _float(title: str, lines: list[list[str]]) -> str:
-    header, *rows = (" & ".join(line) + r" \\" for line in lines)
-    body = "\n".join(rows)
-    return (
-        f"\\begin{{table}}[htbp]\n\\caption{{{title}}}\n"
-        "\\footnotesize\n\\setlength{\\tabcolsep}{3pt}\n\\centering\n"
-        f"\\begin{{tabular}}{{{'l' + 'c' * (len(lines[0]) - 1)}}}\n\\hline\n"
-        f"{header} \\hline\n{body}\n\\hline\n\\end{{tabular}}\n\\end{{table}}"
-    )

@@ -1,66 +1,48 @@
-"""Who works on what: claims by which several commands share one store."""
+"""Which command trains which cells, so that several commands can share one store."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import sqlite3
-import threading
-import time
+import sys
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
-import psutil
-
-from lcpool.sweep.grid import Cell, Job
+from lcpool.sweep.grid import Job, Wanted
 from lcpool.sweep.store import Store, StoreError
-
-BEAT = 5.0  # Seconds between two signs of life.
-DRIFT = 5.0  # Seconds by which the time of a process's start may move when a clock is set.
-LEASE = 60.0  # Seconds without one after which an owner is taken for dead.
 
 
 class Owner:
-    """A command at work on a store; use it as a context.
+    """A command that works on a store; use it as a context.
 
-    While it lives it gives a sign of life every few seconds. Its claims end with it, or with its
-    death: on this machine that is seen at once, elsewhere when its signs of life cease.
+    It holds a lock on a file of its own beside the store. The system frees the lock when the
+    process ends, however it ends: so others see at once, and by no clock, whether it still lives.
     """
 
     def __init__(self, store: Store) -> None:
-        self.store = store
-        self.id = uuid.uuid4().hex
-        self._leave = threading.Event()
-        self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self.store, self.id = store, uuid.uuid4().hex
 
     def __enter__(self) -> Owner:
-        values = (self.id, _host(), os.getpid(), _born(os.getpid()), time.time())
+        self.file = _new_file(_lock_file(self.store, self.id))
+        with contextlib.suppress(OSError):  # Some network file systems have no locks.
+            _lock(self.file.fileno())
         with self.store.transaction() as connection:
-            connection.execute("INSERT INTO owners VALUES (?, ?, ?, ?, ?)", values)
-        self._heart.start()
+            connection.execute("INSERT INTO owners VALUES (?, ?)", (self.id, os.getpid()))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leave.set()
-        self._heart.join()
-        # On a full disk the claims stay, and end with this process.
+        self.file.close()
+        # On a full disk the claims stay until another command sees that this one is dead.
         with contextlib.suppress(StoreError), self.store.transaction() as connection:
-            _forget(connection, self.id)
+            _forget(connection, self.store, self.id)
 
-    def _beat(self) -> None:
-        query = "UPDATE owners SET beat = ? WHERE id = ?"
-        with Store(self.store.path) as store:  # SQLite wants a connection for each thread.
-            while not self._leave.wait(BEAT):
-                # The one who writes the results reports what is wrong.
-                with contextlib.suppress(StoreError), store.transaction() as connection:
-                    connection.execute(query, (time.time(), self.id))
-
-    def claim(self, job: Job) -> tuple[tuple[Cell, int], ...] | None:
-        """Take a job; what is missing of it, or None while somebody else works on it."""
+    def claim(self, job: Job) -> Wanted | None:
+        """Take a job; returns its missing runs, or None while another command works on it."""
         with self.store.transaction() as connection:
-            bury_the_dead(connection)
+            self._forget_the_dead(connection)
             cells = [cell.id for cell in job.cells]
             marks = ", ".join("?" * len(cells))
             query = f"SELECT owner FROM claims WHERE cell IN ({marks}) AND owner != ?"
@@ -80,43 +62,55 @@ class Owner:
             query = "DELETE FROM claims WHERE cell = ? AND owner = ?"
             connection.executemany(query, [(cell.id, self.id) for cell in job.cells])
 
+    def others(self, jobs: Iterable[Job]) -> list[str]:
+        """The processes of other commands that work on these jobs."""
+        cells = {cell.id for job in jobs for cell in job.cells}
+        query = "SELECT cell, pid FROM claims JOIN owners ON owner = owners.id WHERE owner != ?"
+        found = {row["pid"] for row in self.store.rows(query, self.id) if row["cell"] in cells}
+        return [f"process {pid}" for pid in sorted(found)]
 
-def bury_the_dead(connection: sqlite3.Connection) -> None:
-    """End the claims of owners that are dead."""
-    for owner in connection.execute("SELECT * FROM owners").fetchall():
-        if _dead(owner):
-            _forget(connection, owner["id"])
-
-
-def others(store: Store, owner: Owner, jobs: Iterable[Job]) -> list[str]:
-    """Host and process of those who work on these jobs too."""
-    cells = {cell.id for job in jobs for cell in job.cells}
-    query = "SELECT cell, host, pid FROM claims JOIN owners ON owner = owners.id WHERE owner != ?"
-    found = [row for row in store.rows(query, owner.id) if row["cell"] in cells]
-    return sorted({f"{row['host'].split('/')[0]}, process {row['pid']}" for row in found})
+    def _forget_the_dead(self, connection: sqlite3.Connection) -> None:
+        """End the claims of commands that have died."""
+        for owner in connection.execute("SELECT id FROM owners").fetchall():
+            if owner["id"] != self.id and not _alive(_lock_file(self.store, owner["id"])):
+                _forget(connection, self.store, owner["id"])
 
 
-def _dead(owner: sqlite3.Row) -> bool:
-    if owner["host"] == _host():
-        return bool(abs(_born(owner["pid"]) - owner["born"]) > DRIFT)
-    return bool(time.time() - owner["beat"] > LEASE)
+def _lock_file(store: Store, owner: str) -> Path:
+    return store.work.path / f"{owner}.lock"
 
 
-def _forget(connection: sqlite3.Connection, owner: str) -> None:
+def _new_file(path: Path) -> BinaryIO:
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # Another command has removed the folder.
+            return path.open("wb")
+
+
+def _forget(connection: sqlite3.Connection, store: Store, owner: str) -> None:
     connection.execute("DELETE FROM claims WHERE owner = ?", (owner,))
     connection.execute("DELETE FROM owners WHERE id = ?", (owner,))
+    _lock_file(store, owner).unlink(missing_ok=True)
 
 
-def _host() -> str:
-    """This machine; in a container, with the name of its own process numbers."""
-    space = Path("/proc/self/ns/pid")
-    return f"{socket.gethostname()}/{os.readlink(space) if space.is_symlink() else ''}"
-
-
-def _born(pid: int) -> float:
-    """When a process was started, which tells it from a later one of the same number; 0 if dead."""
+def _alive(path: Path) -> bool:
+    """Whether the process that made a lock file still holds it."""
     try:
-        process = psutil.Process(pid)
-        return 0.0 if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
-    except psutil.NoSuchProcess:
-        return 0.0
+        if sys.platform == "win32":
+            path.unlink()  # not possible while the file is open
+        else:
+            with path.open("rb") as file:
+                _lock(file.fileno())
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _lock(file: int) -> None:
+    """Lock an open file; an OSError if another process has."""
+    if sys.platform != "win32":  # There, an open file cannot be removed, which is sign enough.
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

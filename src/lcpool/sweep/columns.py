@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-WHICH, OUTCOME, CIRCUMSTANCE = "which run", "what came out", "how it came about"
+WHICH, OUTCOME, CIRCUMSTANCE = "which run", "results", "how it was trained"
 
 DTYPES = {"TEXT": "str", "INTEGER": "int64", "REAL": "float64"}
 
@@ -18,13 +18,13 @@ class Column:
     """One column.
 
     Attributes:
-        name: of the column, everywhere.
+        name: its name.
         sql: its type in the store.
-        group: which run it was, what came out, or how it came about.
+        group: which run it was, its results, or how it was trained.
         help: what is in it.
         null: whether a run may have no value here.
-        absent: whether a CSV file may lack the column; its values are missing then.
-        exported: whether it is a column of tables too, or of the store alone.
+        absent: whether a CSV file may lack the column.
+        exported: whether tables have it too, or only the store.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Column:
 
     @property
     def dtype(self) -> str:
-        """Its type in pandas; whole numbers that may be missing are floats there."""
+        """Its type in pandas, where whole numbers that may be missing are floats."""
         return DTYPES["REAL" if self.sql == "INTEGER" and self.null else self.sql]
 
     @property
     def csv_dtype(self) -> str:
-        """Its type when a CSV file is written: whole numbers without a point."""
+        """Its type when a CSV file is written: whole numbers without a decimal point."""
         return "Int64" if self.sql == "INTEGER" else self.dtype
 
     @property
@@ -77,7 +77,7 @@ COLUMNS = (
     Column("epoch_by_loss", "INTEGER", OUTCOME, "the epoch chosen by validation loss", null=True),
     Column(
         "diverged", "INTEGER", OUTCOME,
-        "the epoch in which a loss was no number any more, if any", null=True,
+        "the epoch in which a loss became NaN or infinite, if any", null=True,
     ),
     Column(
         "peak_memory", "INTEGER", CIRCUMSTANCE,
@@ -103,33 +103,33 @@ COLUMNS = (
     ),
     Column("curves", "BLOB", OUTCOME, "learning curves", exported=False),
     Column("split", "TEXT", WHICH, "`shared` or `fresh`"),
-    Column("seed", "INTEGER", WHICH, "the number that all random choices derive from"),
+    Column("seed", "INTEGER", WHICH, "seed of all random numbers"),
     Column("config", "TEXT", WHICH, "all settings as one JSON object with sorted keys"),
     Column("lcpool", "TEXT", CIRCUMSTANCE, "version of lcpool"),
     Column("torch", "TEXT", CIRCUMSTANCE, "version of torch"),
     Column("pyg", "TEXT", CIRCUMSTANCE, "version of PyG"),
     Column("python", "TEXT", CIRCUMSTANCE, "version of Python"),
-    Column("device", "TEXT", CIRCUMSTANCE, "what it was trained on"),
+    Column("device", "TEXT", CIRCUMSTANCE, "the GPU, or `CPU`"),
     Column("commit", "TEXT", CIRCUMSTANCE, "commit of the sources, with + if they were changed"),
     Column("mates", "TEXT", CIRCUMSTANCE, "the runs of its stack", exported=False),
-    Column("threads", "INTEGER", CIRCUMSTANCE, "threads it was trained with", exported=False),
+    Column("threads", "INTEGER", CIRCUMSTANCE, "number of threads", exported=False),
 )  # fmt: skip
 
 EXPORTED = tuple(column for column in COLUMNS if column.exported)
-# The columns of a table of runs, in its order.
+# The columns of a table of runs, in order.
 NAMES = tuple(column.name for column in EXPORTED)
-# What names a cell; all its runs have it in common.
+# What identifies a cell.
 OF_CELL = tuple(c for c in COLUMNS if c.group == WHICH and c.name != "run")
-# What the store keeps of each run beside its cell.
+# What the store keeps per run.
 OF_RUN = tuple(c for c in COLUMNS if c not in OF_CELL)
-# What becomes of a run; training it again repeats these.
+# The results of a run; training it again gives the same.
 FIGURES = tuple(column.name for column in COLUMNS if column.group == OUTCOME)
-# What tells a run from every other.
+# What identifies a run.
 KEY = (*(column.name for column in OF_CELL), "run")
 
 
 def quoted(names: tuple[str, ...]) -> str:
-    """Names for a query: ``commit`` is a word of SQL's.
+    """Names for a query, in quotes: ``commit`` is a keyword of SQL.
 
     >>> quoted(("run", "commit"))
     '"run", "commit"'

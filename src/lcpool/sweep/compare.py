@@ -1,4 +1,4 @@
-"""``compare``: datasets and poolings in, a table of runs out."""
+"""``lcpool.compare``: a whole sweep by one call, with a table of runs as its result."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lcpool.settings import POOLS, RUNS, read_config_text, takes_settings
-from lcpool.sweep.engine import Engine, EngineError, InlineEngine
-from lcpool.sweep.events import in_short
-from lcpool.sweep.folder import work_folder
+from lcpool.sweep.engines.engine import Engine, EngineError, InlineEngine
+from lcpool.sweep.engines.local import LocalEngine, devices
+from lcpool.sweep.engines.task import in_short
 from lcpool.sweep.grid import DATASET, Dataset, Grid, Source, make_jobs
-from lcpool.sweep.jobs import Outcome
 from lcpool.sweep.progress import show_sweep
-from lcpool.sweep.run import Sweep
+from lcpool.sweep.run import Outcome, Sweep
 from lcpool.sweep.store import Store
 from lcpool.train.device import pick_device
 
@@ -45,28 +44,28 @@ def compare(
     progress: bool = False,
     **settings: Any,
 ) -> pd.DataFrame:
-    """Train every pooling on every dataset, and return a table with a row for each run.
+    """Train every pooling on every dataset, and return a table with a row per run.
 
-    Every setting can be a list of values: the product is trained. Where a plural is the better
-    English it is the same setting (``pools``, ``backbones``, ``convs``, ``splits``, ``seeds``).
+    Every setting can be a list of values: all combinations are trained. Plurals are the same
+    settings (``pools``, ``backbones``, ``convs``, ``splits``, ``seeds``).
 
     Args:
-        datasets: a name, a path, several of these, or graphs by the names to call them.
+        datasets: a name, a path, several of these, or a dictionary of graphs by name.
         pool: poolings by their paper names, or ``module:Class``. By default all of the paper's.
         backbone: "hierarchical", "plain", or both.
         conv: "gcn", "graphconv", or both.
         runs: how many runs of each cell.
-        settings: what else there is to set about network and protocol.
-        store: a file that keeps the runs; what it has already is not trained again.
-        workers: how many processes to train in; by default in this one. A script that asks for
-            some must be safe to import (``if __name__ == "__main__":``).
-        device: where to train; a GPU if there is one.
-        root: where to look for datasets.
-        progress: show on stderr how it goes on: a table in a terminal, lines elsewhere.
+        settings: other settings of the network and the protocol.
+        store: a file that keeps the runs; runs that it has already are not trained again.
+        workers: how many processes to train in; by default only this one. A script that asks for
+            workers must be safe to import (``if __name__ == "__main__":``).
+        device: where to train; by default a GPU if there is one.
+        root: folder to look for datasets in.
+        progress: show the progress on stderr: a table in a terminal, lines elsewhere.
 
     Returns:
-        The runs, with accuracies in percent; see ``docs/sweep.md`` for the columns. A setting with
-        several values has a column of its own.
+        The runs, with accuracies in percent; ``docs/sweep.md`` lists the columns. A setting with
+        several values has its own column.
 
     Example:
         >>> table = compare(pools=["nopool", "topkpool"], runs=2, epochs=1, hidden=8, device="cpu")
@@ -81,7 +80,9 @@ def compare(
     jobs, place = make_jobs([grid]), pick_device(device)
     with _store(store) as opened:
         opened.add(jobs)
-        engine = _engine(place, workers, opened, len(jobs))
+        engine: Engine = InlineEngine(place)
+        if workers:
+            engine = LocalEngine(devices(place), workers, opened.work.path, len(jobs))
         try:
             with show_sweep(progress) as view:
                 outcome = Sweep(jobs, opened, engine, view).run()
@@ -116,16 +117,8 @@ def _store(path: str | Path | None) -> Iterator[Store]:
         yield stack.enter_context(Store(path))
 
 
-def _engine(device: torch.device, workers: int | None, store: Store, jobs: int) -> Engine:
-    if not workers:
-        return InlineEngine(device)
-    from lcpool.sweep.local import LocalEngine, devices
-
-    return LocalEngine(devices(device), workers, work_folder(store.path), jobs)
-
-
 def _report(outcome: Outcome) -> None:
-    """What is missing: as a warning, or as an error if it is everything."""
+    """Warn about what failed; an error if everything did."""
     if outcome.stopped:
         raise KeyboardInterrupt
     if outcome.failed and not outcome.complete:

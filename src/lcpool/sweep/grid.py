@@ -1,4 +1,4 @@
-"""The grid: which cells there are, what names them, and which are trained as one."""
+"""The grid of an experiment: datasets, cells, and the jobs that train them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from torch_geometric.data import Data
 from lcpool.data import GraphSet, load_dataset
 from lcpool.data.load import read_dataset
 from lcpool.data.splits import MIN_GRAPHS
-from lcpool.data.table import paper_datasets
 from lcpool.models import Architecture
 from lcpool.settings import (
     POOLS,
@@ -37,20 +36,22 @@ from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
 from lcpool.train.api import classes_of, fingerprint
 
+PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
+
 Source = str | Path | GraphSet | Iterable[Data]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset by reference: small enough to travel, and knowing what it refers to.
+    """A reference to a dataset, with a digest of its contents.
 
     Attributes:
-        name: what tables call it.
+        name: its name in tables.
         digest: of its contents.
-        graphs: how many graphs it has.
-        nodes: how many nodes they have together.
+        graphs: number of graphs.
+        nodes: number of nodes of all graphs.
         source: a name, a path, or the graphs themselves.
-        root: where to look for a name.
+        root: the folder to look for a name in.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Dataset:
 
     @classmethod
     def of(cls, source: Source, root: str | Path | None = None, name: str | None = None) -> Dataset:
-        """Look at a dataset; ``name`` calls it something else."""
+        """Read a dataset and refer to it; ``name`` replaces its own name."""
         graphs = load_dataset(source, root=root, name=name)
         if len(graphs) < MIN_GRAPHS:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
@@ -79,28 +80,28 @@ class Dataset:
         )
 
     def load(self) -> GraphSet:
-        """The graphs, under the name they have here."""
+        """The graphs, with the name they have here."""
         graphs = read_dataset(self.source, root=self.root)
         if fingerprint(graphs) != self.digest:
-            raise ValueError(f"{self.name} ({self.source}) is not what it was: its graphs differ.")
+            raise ValueError(f"{self.name} ({self.source}) has changed: its graphs differ.")
         return replace(graphs, name=self.name)
 
 
 def _lasting(source: str) -> str:
-    """A path that holds in every folder; a bare word is a name."""
+    """A path as an absolute path; a bare word is a name."""
     path = Path(source).expanduser()
     return source if path.name == source and path.suffix != ".zip" else str(path.absolute())
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """What is repeated run by run: a dataset, a network, a protocol."""
+    """A dataset, a network and a protocol, of which there are several runs."""
 
     dataset: Dataset
     architecture: Architecture
     protocol: Protocol
 
-    # Not by the values: a ratio of 1 node and one of 1.0, all nodes, are equal numbers.
+    # Not by values: a ratio of 1 (one node) and of 1.0 (all nodes) are equal numbers.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cell) and (self.dataset, self.config) == (
             other.dataset, other.config,
@@ -116,26 +117,26 @@ class Cell:
 
     @cached_property
     def id(self) -> str:
-        """A digest of the configuration and of what is in the dataset."""
+        """A digest of the configuration and of the dataset's contents."""
         text = json.dumps([self.dataset.name, self.dataset.digest, self.config])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What the runs of this cell have in common in a table, by the names of its columns."""
+        """The columns of a table of runs that are the same for all runs of this cell."""
         settings = flat(self.architecture, self.protocol)
         own = {"dataset": self.dataset.name, "config": self.config}
         return {c.name: {**settings, **own}[c.name] for c in OF_CELL}
 
     @property
     def names(self) -> tuple[str, str, str, str]:
-        """Dataset, backbone, convolution, pooling: the row of a table."""
+        """Dataset, backbone, convolution, pooling."""
         a = self.architecture
         return self.dataset.name, a.backbone, a.conv, a.pool
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Network and protocol, apart from names and split."""
+        """The settings of network and protocol, without names and split."""
         return unnamed(flat(self.architecture, self.protocol))
 
 
@@ -149,20 +150,23 @@ DATASET = Setting(
     "dataset", (str, Path, Dataset), "builtin", "TU names or paths.", "What to compare",
     plural="datasets", example="PROTEINS",
 )  # fmt: skip
-# Everything that a grid can be told.
+# All settings of a grid.
 KNOWN = {**SETTINGS, "runs": RUNS, "dataset": DATASET}
+
+
+Wanted = tuple[tuple[Cell, int], ...]  # cells with the numbers of their runs
 
 
 @dataclass(frozen=True)
 class Job:
-    """Runs that are trained as one: of one cell, or of cells alike in all but split and backbone.
+    """Runs that are trained together: of one cell, or of cells that differ in split and backbone.
 
     Attributes:
         wanted: each cell with the number of each of its runs.
-        label: the settings that tell it from other jobs of the same names.
+        label: the settings that distinguish it from other jobs of the same names.
     """
 
-    wanted: tuple[tuple[Cell, int], ...]
+    wanted: Wanted
     label: str = field(compare=False, default="")
 
     @cached_property
@@ -203,11 +207,11 @@ class Grid:
 
     @classmethod
     def of(cls, **values: Any) -> Grid:
-        """A grid from what a user wrote.
+        """A grid from settings.
 
         Args:
             values: ``datasets``, ``runs``, and any setting by its name or plural, each with one
-                value or a list. What is left out has its default; ``pool`` all of the paper's.
+                value or a list. Others have their default; ``pool`` is all of the paper's.
 
         Example:
             >>> grid = Grid.of(pools=["lcpool", "topkpool"], ratio=[0.25, 0.5], runs=3)
@@ -225,10 +229,10 @@ class Grid:
     def paper(cls) -> dict[str, Any]:
         """The settings of the paper's grid: 6 × 2 × 2 × 8 cells of ten runs, on one split each."""
         choices = {name: SETTINGS[name].choices for name in ("backbone", "conv")}
-        return {"dataset": tuple(paper_datasets()), **choices, "split": "shared"}
+        return {"dataset": PAPER_DATASETS, **choices, "split": "shared"}
 
     def configurations(self) -> Iterator[tuple[Architecture, Protocol]]:
-        """Every combination of settings that makes a difference, the first setting outermost."""
+        """Every different combination of settings, the first setting outermost."""
         seen = set()
         for values in itertools.product(*self.settings.values()):
             network, protocol = in_groups(dict(zip(self.settings, values, strict=True)))
@@ -238,7 +242,7 @@ class Grid:
                 yield found
 
     def cells(self, datasets: Mapping[Any, Dataset]) -> list[Cell]:
-        """Every cell, datasets outermost; ``datasets`` holds what :attr:`datasets` refers to."""
+        """Every cell, datasets outermost; ``datasets`` maps :attr:`datasets` to what they are."""
         combinations = list(self.configurations())
         return [
             Cell(datasets[dataset], *combination)
@@ -248,9 +252,9 @@ class Grid:
 
 
 def as_read(network: Architecture) -> Architecture:
-    """The network with the defaults of all settings on which its pooling does not depend.
+    """The network with defaults for all settings that its pooling does not read.
 
-    So a grid over ``hops`` has one cell without pooling, not copies of it.
+    So a grid over ``hops`` has one cell without pooling, not several equal ones.
     """
     others = {name: one.default for name, one in SETTINGS.items() if not one.read_by(network.pool)}
     return replace(network, **others)
@@ -262,10 +266,10 @@ def make_jobs(
     """The jobs of some grids: every run once, cells that can share a stack in one job.
 
     Args:
-        grids: what is wanted.
+        grids: the grids.
         root: folder to look for datasets in.
-        stack: the most runs to train as one. Cells that have more together are several jobs, which
-            workers can take side by side.
+        stack: the most runs to train as one. Cells with more runs in all are several jobs, which
+            workers can train at the same time.
     """
     alike: dict[tuple[Dataset, str], dict[Cell, int]] = {}
     loaded: dict[Any, Dataset] = {}
@@ -287,7 +291,7 @@ def make_jobs(
 
 
 def _jobs(runs: Mapping[Cell, int], stack: int | None) -> list[Job]:
-    """Cells and how many runs of each, as jobs of at most ``stack`` unless one cell has more."""
+    """Cells with their numbers of runs, as jobs of at most ``stack`` runs or of one cell."""
     parts: list[list[tuple[Cell, int]]] = [[]]
     for cell, count in runs.items():
         if parts[-1] and stack is not None and len(parts[-1]) + count > stack:
@@ -297,7 +301,7 @@ def _jobs(runs: Mapping[Cell, int], stack: int | None) -> list[Job]:
 
 
 def check_names(datasets: Iterable[Dataset]) -> None:
-    """Refuse two datasets that tables could not tell apart."""
+    """Refuse two different datasets of the same name."""
     seen: dict[str, Dataset] = {}
     for dataset in datasets:
         if seen.setdefault(dataset.name, dataset) != dataset:
@@ -305,19 +309,15 @@ def check_names(datasets: Iterable[Dataset]) -> None:
 
 
 def read_grids(path: Path, over: Mapping[str, Any]) -> list[Grid]:
-    """The grids of a TOML file.
+    """The grids of a TOML file; settings in ``over`` replace the file's.
 
     Settings are at its top; each table ``[[grid]]`` is a grid that changes some of them. A list of
     values is a product.
-
-    Args:
-        path: the file.
-        over: settings that replace the file's.
     """
     try:
         values = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no TOML file: {error}") from error
+        raise ValueError(f"{path} is not a TOML file: {error}") from error
     tables = values.pop("grid", [{}])
     if not (isinstance(tables, list) and all(isinstance(table, dict) for table in tables)):
         raise ValueError(f"{path}: write grids as [[grid]].")
@@ -328,7 +328,7 @@ def read_grids(path: Path, over: Mapping[str, Any]) -> list[Grid]:
 
 
 def over_each_other(*several: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a grid in layers, the last one wins, whichever of its names a setting has.
+    """Settings of a grid in layers, of which the last wins, by name or plural.
 
     >>> over_each_other({"pools": ["lcpool"], "runs": 3}, {"pool": "topkpool"})
     {'pool': 'topkpool', 'runs': 3}

@@ -1,4 +1,4 @@
-"""Several stores into one."""
+"""Merge stores: add the runs of one to another."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lcpool.sweep.store import Store, add_cell, add_run
 
 @dataclass
 class Merged:
-    """What a merge came to.
+    """The result of a merge.
 
     Attributes:
-        added: runs that were not there.
-        same: runs that were there, with the same figures.
-        conflicts: runs that were there with other figures, in words; they were left as they are.
+        added: how many runs were new.
+        same: how many runs were there with the same figures.
+        conflicts: messages about runs that were there with other figures; these did not change.
     """
 
     added: int = 0
@@ -26,10 +26,9 @@ class Merged:
 
 
 def merge(into: Store, path: Path) -> Merged:
-    """Add the runs of another store; all of them, or none if something goes wrong.
+    """Add the runs of another store: all of them, or none if there is an error.
 
-    Two rows are the same when the figures of the run are. That it took another time, or was trained
-    on another machine, is no conflict.
+    Two runs are the same if their figures are; time and machine may differ.
     """
     merged = Merged()
     with Store(path, readonly=True) as source, into.transaction() as connection:
@@ -43,7 +42,7 @@ def merge(into: Store, path: Path) -> Merged:
             if known[cell["dataset"]] == cell["digest"]
         }
         for cell in cells.values():
-            add_cell(connection, dict(cell))  # but not how many runs fit in that machine's memory
+            add_cell(connection, dict(cell))  # without how many runs fit in that machine's memory
         for row in source.rows("SELECT * FROM runs"):
             if row["cell"] in cells:
                 _add_run(connection, row, cells[row["cell"]], merged)
@@ -57,7 +56,9 @@ def _add_datasets(connection: sqlite3.Connection, source: Store, merged: Merged)
         if found is None:
             connection.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?)", tuple(row))
         elif found["digest"] != row["digest"]:
-            merged.conflicts.append(f"{row['name']}: other data of the same name; none of its runs")
+            merged.conflicts.append(
+                f"{row['name']}: other data of the same name; none of its runs was added"
+            )
 
 
 def _add_run(

@@ -1,4 +1,4 @@
-"""What there is to show of a sweep: the jobs at work, how many are done, and the time left."""
+"""What is shown of a sweep: the jobs being trained, how many are done, and the time left."""
 
 from __future__ import annotations
 
@@ -7,64 +7,52 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lcpool.progress import Board, Display, clock, display
-from lcpool.sweep.jobs import AtWork
-from lcpool.sweep.run import Sweep
+from lcpool.sweep.run import AtWork, Sweep
 
-COLUMNS = ("at work", "epoch", "runs", "validation", "time", "left")
+TITLES = ("training", "epoch", "runs", "validation", "time")
 
 
 class SweepProgress:
     """Shows a sweep on a display."""
 
     def __init__(self, display: Display) -> None:
-        self.display = display
-
-    def say(self, message: str) -> None:
-        """A line that stays."""
-        self.display.say(message)
+        self.display, self.say = display, display.say
 
     def show(self, sweep: Sweep) -> None:
-        """The state of things."""
         self.display.show(lambda: board(sweep))
 
 
 @contextmanager
 def show_sweep(shown: bool = True) -> Iterator[SweepProgress]:
-    """Show a sweep on stderr while inside, or nothing."""
+    """Show a sweep on stderr while inside, if ``shown``."""
     with display(shown) as on:
         yield SweepProgress(on)
 
 
 def board(sweep: Sweep) -> Board:
-    """The jobs at work, the longest left first, and a summary."""
-    working = sorted(sweep.at_work.values(), key=AtWork.left, reverse=True)
-    learnt = bool(sweep.estimate.effects)
-    rows = [(str(work.job), *_state(work, learnt)) for work in working]
-    return Board(COLUMNS, rows, summary(sweep))
+    """A row per job that is being trained, and a summary."""
+    return Board(TITLES, [_row(work) for work in sweep.at_work.values()], summary(sweep))
 
 
 def summary(sweep: Sweep) -> str:
-    """Jobs done, failed and left, runs a minute, and the time left."""
+    """Jobs done, failed and left, runs per minute, and the time left."""
     seconds = time.monotonic() - sweep.started
-    parts = [f"{sweep.complete()} of {len(sweep.jobs)} jobs done", f"{len(sweep.at_work)} at work"]
-    if failures := sum(sweep.blame.failures.values()):
-        parts.append(f"{failures} failures, {len(sweep.aside())} set aside")
+    parts = [f"{sweep.complete()} of {len(sweep.jobs)} jobs done", f"{len(sweep.at_work)} training"]
+    if failures := sum(sweep.failures.values()):
+        aside = sum(map(sweep.set_aside, sweep.waiting))
+        parts.append(f"{failures} failures, {aside} set aside")
     if sweep.runs:
-        parts.append(f"{60 * sweep.runs / seconds:.1f} runs a minute")
+        parts.append(f"{60 * sweep.runs / seconds:.1f} runs per minute")
     parts.append(f"{clock(seconds)} passed")
     if sweep.stopping:
         parts.append(f"{sweep.stopping}: stopping")
-    elif sweep.estimate.effects:
-        parts.append(f"about {clock(sweep.left())} left")
-    elif least := max((work.least() for work in sweep.at_work.values()), default=0.0):
-        parts.append(f"at least {clock(least)} left")  # More is known when the first is done.
+    elif left := sweep.seconds_left():
+        parts.append(f"about {clock(left)} left")
     return " · ".join(parts)
 
 
-def _state(work: AtWork, learnt: bool) -> tuple[str, ...]:
-    """Epoch, runs that go on, accuracy, time passed and left; the least, until jobs are done."""
+def _row(work: AtWork) -> tuple[str, ...]:
     passed = clock(time.monotonic() - work.since)
-    if work.progress is None:
-        return ("–", "–", "–", passed, "–")
-    p, left = work.progress, clock(work.left()) if learnt else f"≥ {clock(work.least())}"
-    return (str(p.epoch), f"{p.going}/{p.runs}", f"{100 * p.accuracy:.1f} %", passed, left)
+    if (e := work.epoch) is None:
+        return str(work.job), "–", "–", "–", passed
+    return str(work.job), str(e.epoch), f"{e.going}/{e.runs}", f"{100 * e.accuracy:.1f} %", passed

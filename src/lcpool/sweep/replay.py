@@ -1,4 +1,4 @@
-"""A row of a store, trained again from what the store says of it."""
+"""Replay: train a stored run again and compare the results."""
 
 from __future__ import annotations
 
@@ -13,23 +13,17 @@ import torch
 
 from lcpool.settings import labels, read_config_text, unnamed
 from lcpool.sweep.columns import FIGURES
-from lcpool.sweep.events import Finished, Task
+from lcpool.sweep.engines.execute import execute
+from lcpool.sweep.engines.task import Finished, Task
 from lcpool.sweep.grid import Cell, Dataset, read_config
 from lcpool.sweep.store import Row, Store, StoreError
-from lcpool.sweep.work import work
 
 NAMES = ("dataset", "backbone", "conv", "pool", "split", "seed")
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """A run as it is stored, and as it came out again.
-
-    Attributes:
-        stored: the row in the store.
-        again: the row now.
-        differ: the figures that are not the same.
-    """
+    """A stored run, the same run trained again, and the figures in which they differ."""
 
     stored: sqlite3.Row
     again: Row
@@ -37,19 +31,16 @@ class Replayed:
 
 
 def replay(store: Store, name: str, device: torch.device) -> Replayed:
-    """Train a run again, with the runs and the number of threads it was trained with.
+    """Train a run again, with the stack and the number of threads that it was trained with.
 
-    Args:
-        store: where it is.
-        name: as :func:`find` takes it.
-        device: what to train on.
+    ``name`` is what :func:`find` takes.
     """
     stored = find(store, name)
     mates = tuple((_cell(store, cell), number) for cell, number in json.loads(stored["mates"]))
     task = Task(mates, stack=len(mates))
     rows: list[Row] = []
     with computing_with(stored["threads"]):
-        for event in work(task, device, lambda: False):
+        for event in execute(task, device, lambda: False):
             rows.extend(event.rows if isinstance(event, Finished) else [])
     (again,) = (row for row in rows if (row["cell"], row["run"]) == (stored["cell"], stored["run"]))
     return Replayed(stored, again, [name for name in FIGURES if again[name] != stored[name]])
@@ -57,7 +48,7 @@ def replay(store: Store, name: str, device: torch.device) -> Replayed:
 
 @contextlib.contextmanager
 def computing_with(threads: int) -> Iterator[None]:
-    """So many threads while inside: the last bits of a sum depend on how it is shared out."""
+    """Use so many threads while inside: the last bits of a sum depend on their number."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -67,7 +58,7 @@ def computing_with(threads: int) -> Iterator[None]:
 
 
 def find(store: Store, name: str) -> sqlite3.Row:
-    """The row that a user means: each word before the number names the cell, or a setting of it."""
+    """The run called ``WORD/…/NUMBER``; each word is a name or a setting of its cell."""
     *words, number = name.split("/")
     query = "SELECT * FROM runs JOIN cells ON cell = cells.id WHERE CAST(run AS TEXT) = ?"
     fitting = [row for row in store.rows(query, number) if _names(row).issuperset(words)]
@@ -75,8 +66,8 @@ def find(store: Store, name: str) -> sqlite3.Row:
         return fitting[0]
     if not fitting:
         raise StoreError(
-            f"no run '{name}' in {store.path}: write DATASET/BACKBONE/CONV/POOL/RUN, as many of "
-            "the names as it takes, settings as ratio=0.25."
+            f"no run '{name}' in {store.path}: write DATASET/BACKBONE/CONV/POOL/RUN, or some of "
+            "these names, with settings as ratio=0.25."
         )
     words = labels([_settings(row) for row in fitting])
     found = "; ".join(map(_in_words, fitting[:4], words))
@@ -85,7 +76,7 @@ def find(store: Store, name: str) -> sqlite3.Row:
 
 
 def _names(row: sqlite3.Row) -> set[str]:
-    """All that a cell can be named by."""
+    """All words that name a cell."""
     settings = {f"{name}={value}" for name, value in _settings(row).items()}
     return {row["id"], *(str(row[column]) for column in NAMES), *settings}
 

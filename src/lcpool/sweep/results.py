@@ -1,4 +1,4 @@
-"""What a sweep gives: a table with a row for each run, and the runs' learning curves."""
+"""The results of a sweep: a table with a row per run, and the runs' learning curves."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lcpool.spreadsheet import protected, unprotected
 from lcpool.sweep.columns import EXPORTED, KEY, NAMES, OF_CELL
 from lcpool.sweep.store import Store, StoreError, unpack
 
@@ -22,7 +23,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def key(row: Mapping[str, Any]) -> Key:
-    """What names the run of a row, and its curves."""
+    """What identifies the run of a row."""
     return tuple(row[name] for name in KEY)
 
 
@@ -33,8 +34,8 @@ class Failure:
     Attributes:
         names: dataset, backbone, convolution, pooling.
         split: "shared" or "fresh".
-        reason: the traceback of the last time, or what else is known.
-        config: everything but the data; cells of the same names differ in it.
+        reason: the traceback of its last failure, or how its process ended.
+        config: all its settings; cells of the same names differ in it.
     """
 
     names: tuple[str, ...]
@@ -48,10 +49,10 @@ class Results:
     """Runs and their curves.
 
     Attributes:
-        runs: a row a run, with the columns of ``lcpool.sweep.columns``; accuracies in percent.
-        curves: by the key of a run, a row an epoch: training loss, validation loss, validation
+        runs: a row per run, with the columns of ``lcpool.sweep.columns``; accuracies in percent.
+        curves: by the key of a run, a row per epoch: training loss, validation loss, validation
             accuracy (a fraction). Runs without curves are left out.
-        failures: the cells of a store that failed and have no run.
+        failures: the cells that failed and have no run.
     """
 
     runs: pd.DataFrame
@@ -60,7 +61,7 @@ class Results:
 
     @classmethod
     def read(cls, *paths: str | Path) -> Results:
-        """Read stores, or CSV files with the curves that lie beside them; several become one."""
+        """Read one or more stores, or CSV files with the curves beside them."""
         parts = [_read(Path(path)) for path in paths]
         return cls(
             pd.concat([part.runs for part in parts], ignore_index=True),
@@ -70,7 +71,7 @@ class Results:
 
     @classmethod
     def of(cls, store: Store) -> Results:
-        """Everything in a store."""
+        """All runs of a store."""
         names = ", ".join(
             f'{"cells" if column in OF_CELL else "runs"}."{column.name}"' for column in EXPORTED
         )
@@ -83,12 +84,13 @@ class Results:
         return cls(runs.astype(_dtypes()), curves, _failures(store))
 
     def write(self, path: str | Path) -> Path:
-        """Write a CSV file and, beside it, the curves; a folder gets ``runs.csv``."""
+        """Write a CSV file and, beside it, the curves; in a folder, ``runs.csv``."""
         path = Path(path)
         if path.suffix != ".csv":
             path = path / "runs.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
         table = self.runs[list(NAMES)].astype({c.name: c.csv_dtype for c in EXPORTED})
+        table = protected(table)
         table.to_csv(path, index=False, lineterminator="\n")
         if self.curves:
             none = np.zeros((0, 3), np.float32)
@@ -97,7 +99,7 @@ class Results:
         return path
 
     def where(self, **values: Any) -> Results:
-        """The runs whose columns have these values, or one of these if it is a list."""
+        """The runs whose columns have these values; a list means any of its values."""
         runs = self.runs
         for name, value in values.items():
             runs = runs[runs[name].isin(value if isinstance(value, list) else [value])]
@@ -112,7 +114,7 @@ def _dtypes() -> dict[str, str]:
 
 def _read(path: Path) -> Results:
     if not path.is_file():
-        raise ValueError(f"{path} is no file of results: name a store, or an exported CSV.")
+        raise ValueError(f"{path} is not a file of results: name a store, or an exported CSV.")
     with path.open("rb") as file:
         is_store = file.read(len(_SQLITE)) == _SQLITE
     if not is_store:
@@ -143,37 +145,40 @@ def _failures(store: Store) -> tuple[Failure, ...]:
 
 
 def _without_runs(failures: list[Failure], parts: list[Results]) -> tuple[Failure, ...]:
-    """The failures of cells that have no run in another file either."""
+    """The failures of cells that have no run in any file."""
     cell = ["dataset", "config"]  # The configuration has the other names and the split.
     trained = {row for part in parts for row in part.runs[cell].itertuples(index=False, name=None)}
     return tuple(f for f in failures if (f.names[0], f.config) not in trained)
 
 
 def _read_csv(path: Path) -> Results:
+    what = f"{path} is not a table of runs"
+    instead = "Pass a store of 'lcpool bench', or a CSV file of 'lcpool bench export'."
     try:
         # As text first: a dataset may be called NA, and Python reads numbers to the last bit.
         runs = pd.read_csv(path, dtype="str", keep_default_na=False)
-        lacking = [column for column in EXPORTED if column.name not in runs.columns]
-        if missing := [column.name for column in lacking if not column.absent]:
-            raise ValueError(f"it lacks {', '.join(missing)}.")
-        runs = runs.assign(**{column.name: "" for column in lacking})
-        numbers = [name for name, kind in _dtypes().items() if kind == "float64"]
-        runs[numbers] = runs[numbers].replace("", "nan")
-        runs = runs[list(NAMES)].astype(_dtypes())
-    except ValueError as error:
-        raise ValueError(f"{path} is no table of runs: {error}") from error
+    except ValueError as error:  # pandas' words do not help: they are about its parser.
+        raise ValueError(f"{what}: it cannot be read as CSV. {instead}") from error
+    lacking = [column for column in EXPORTED if column.name not in runs.columns]
+    if missing := [column.name for column in lacking if not column.absent]:
+        raise ValueError(f"{what}: it lacks {', '.join(missing)}. {instead}")
+    runs = unprotected(runs.assign(**{column.name: "" for column in lacking})[list(NAMES)])
+    for name, dtype in _dtypes().items():
+        try:
+            runs[name] = runs[name].replace("", "nan" if dtype == "float64" else "").astype(dtype)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{what}: not all of its '{name}' are numbers. {instead}") from error
     curves = path.with_suffix(".npz")
     return Results(runs, _read_curves(curves, runs) if curves.is_file() else {})
 
 
 def _write_curves(path: Path, curves: list[NDArray[np.float32]]) -> None:
-    """One after the other; losses with the three digits of half precision.
+    """Write all curves one after the other, losses in half precision (three digits).
 
-    What follows these digits is noise, does not compress and would be half of the file. Accuracies
-    are kept to the bit: they have few values, and the report draws them.
+    More digits are noise that does not compress. Accuracies keep every bit: they have few values.
     """
     values = np.vstack(curves)
-    with np.errstate(over="ignore"):  # A loss beyond 65504 is infinite.
+    with np.errstate(over="ignore"):  # A loss above 65504 becomes infinite.
         losses = values[:, :2].astype(np.float16)
     lengths = np.array([len(curve) for curve in curves])
     np.savez_compressed(path, lengths=lengths, losses=losses, accuracies=values[:, 2])

@@ -1,4 +1,4 @@
-"""The store: one SQLite file with a row for each run, safe against whatever ends a sweep."""
+"""The store: one SQLite file with a row per run, which stays whole however a sweep ends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from lcpool.sweep.columns import OF_CELL, OF_RUN, quoted
 from lcpool.sweep.grid import Cell, Dataset, Job
 
-VERSION = 3
+VERSION = 4
 APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
-PATIENCE = 60.0  # Seconds to wait for another process that is writing.
+BUSY_SECONDS = 60.0  # to wait for another process that is writing
 
 _SCHEMA = f"""
 CREATE TABLE datasets (name TEXT PRIMARY KEY, digest TEXT NOT NULL, graphs INTEGER NOT NULL,
@@ -30,8 +31,7 @@ CREATE TABLE cells (id TEXT PRIMARY KEY, {", ".join(c.schema for c in OF_CELL)},
     FOREIGN KEY (dataset) REFERENCES datasets) STRICT;
 CREATE TABLE runs (cell TEXT NOT NULL REFERENCES cells, {", ".join(c.schema for c in OF_RUN)},
     PRIMARY KEY (cell, run)) STRICT, WITHOUT ROWID;
-CREATE TABLE owners (id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL,
-    born REAL NOT NULL, beat REAL NOT NULL) STRICT;
+CREATE TABLE owners (id TEXT PRIMARY KEY, pid INTEGER NOT NULL) STRICT;
 CREATE TABLE claims (cell TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT;
 CREATE TABLE failures (cell TEXT NOT NULL, time REAL NOT NULL, reason TEXT NOT NULL) STRICT;
 PRAGMA application_id = {APPLICATION};
@@ -49,15 +49,16 @@ class StoreError(ValueError):
 
 
 class Store:
-    """A store that is open for reading and writing.
+    """An open store.
 
     Args:
-        path: the file; it is made if it is not there, unless ``readonly``.
-        readonly: leave the file as it is.
+        path: the file; it is created if it does not exist, unless ``readonly``.
+        readonly: never change the file.
     """
 
     def __init__(self, path: str | Path, readonly: bool = False) -> None:
         self.path, self.readonly = Path(path), readonly
+        self.work = WorkFolder(self.path)
         with self.clear_errors():
             self.connection = self._open()
             try:
@@ -74,35 +75,33 @@ class Store:
             return self._connect("mode=rwc")
         if not self.path.exists():
             raise StoreError(f"{self.path}: there is no such store.")
-        # Only who may write can share the log of a writer, and tidies it away.
+        # Reading beside a writer means sharing its log, which needs the right to write.
         if os.access(self.path.absolute().parent, os.W_OK):
             connection = self._connect("mode=rw")
             connection.execute("PRAGMA query_only = 1")
             return connection
-        return self._connect("mode=ro" if self._log().exists() else "mode=ro&immutable=1")
-
-    def _log(self) -> Path:
-        return Path(f"{self.path}-wal")
+        log = Path(f"{self.path}-wal")
+        return self._connect("mode=ro" if log.exists() else "mode=ro&immutable=1")
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?{mode}"
-        connection = sqlite3.connect(uri, timeout=PATIENCE, isolation_level=None, uri=True)
+        connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
         connection.row_factory = sqlite3.Row
         return connection
 
     def _check(self) -> None:
-        """Make the tables of a new store; refuse a file that is none, or none we can read."""
+        """Create the tables of a new store; refuse a file that is no store of this version."""
         if not self.readonly and self._empty():
             self._create()
         (kind,) = self.connection.execute("PRAGMA application_id").fetchone()
         if kind != APPLICATION:
-            raise StoreError(f"{self.path} is no lcpool store; it was left as it is.")
+            raise StoreError(f"{self.path} is not an lcpool store; it was not changed.")
         (version,) = self.connection.execute("PRAGMA user_version").fetchone()
         if version != VERSION:
             age = "newer" if version > VERSION else "older"
             raise StoreError(
-                f"{self.path} was written by {age} lcpool (its format is {version}, this one "
-                f"reads {VERSION}); it was left as it is. Install a fitting lcpool."
+                f"{self.path} was written by a{'n' * (age == 'older')} {age} lcpool (format "
+                f"{version}; this one reads {VERSION}); it was not changed. Install that version."
             )
         (verdict,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
@@ -116,13 +115,13 @@ class Store:
     def _create(self) -> None:
         self._use_a_log()
         with self.transaction() as connection:
-            if self._empty():  # Another command may have made the same store meanwhile.
+            if self._empty():  # Another command may have created it meanwhile.
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     connection.execute(statement)
 
     def _use_a_log(self) -> None:
-        """Switch to WAL; SQLite itself does not wait for others who do the same."""
-        until = time.monotonic() + PATIENCE
+        """Switch to WAL; here SQLite itself does not wait for other processes."""
+        until = time.monotonic() + BUSY_SECONDS
         while True:
             try:
                 self.connection.execute("PRAGMA journal_mode = WAL")
@@ -135,7 +134,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it or nothing, and nobody else in between."""
+        """Everything inside is stored or nothing, with no other writer in between."""
         with self.clear_errors():
             self.connection.execute("BEGIN IMMEDIATE")
             try:
@@ -148,7 +147,7 @@ class Store:
 
     @contextmanager
     def clear_errors(self) -> Iterator[None]:
-        """SQLite's errors, in words that say what to do."""
+        """Turn SQLite's errors into messages that say what to do."""
         try:
             yield
         except sqlite3.Error as error:
@@ -160,7 +159,6 @@ class Store:
             raise StoreError(f"{self.path} cannot be opened: {error.strerror}.") from error
 
     def close(self) -> None:
-        """Close the file."""
         with self.clear_errors():
             self.connection.close()
 
@@ -171,12 +169,11 @@ class Store:
         self.close()
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
-        """The rows of a query."""
         with self.clear_errors():
             return self.connection.execute(query, values).fetchall()
 
     def add(self, jobs: Iterable[Job]) -> None:
-        """Enter the cells of some jobs; what is there stays."""
+        """Enter the cells of some jobs; cells that are there stay as they are."""
         with self.transaction() as connection:
             for cell in dict.fromkeys(cell for job in jobs for cell in job.cells):
                 self._add_dataset(connection, cell.dataset)
@@ -187,7 +184,7 @@ class Store:
         found = connection.execute(query, (dataset.name,)).fetchone()
         if found is not None and found["digest"] != dataset.digest:
             raise StoreError(
-                f"{self.path} has runs on other data that is called {dataset.name} too: "
+                f"{self.path} has runs on other data with the name {dataset.name}: "
                 "use another store, or rename the dataset."
             )
         source = dataset.source if isinstance(dataset.source, str) else None
@@ -195,37 +192,37 @@ class Store:
         connection.execute("INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def done(self, cells: Iterable[Cell]) -> set[tuple[str, int]]:
-        """Cell and number of every run that is there."""
+        """Cell and number of every stored run of these cells."""
         ids = {cell.id for cell in cells}
         found = self.rows("SELECT cell, run FROM runs")
         return {(row["cell"], row["run"]) for row in found if row["cell"] in ids}
 
     def save(self, rows: Sequence[Row]) -> None:
-        """Enter runs that have ended. A run that is there already stays as it is."""
+        """Enter finished runs; a run that is there stays as it is."""
         with self.transaction() as connection:
             for row in rows:
                 add_run(connection, row)
 
     def plan(self, cells: Iterable[Cell], stack: int | None) -> None:
-        """Remember the most runs that fit as one, so that a continued cell does the same."""
+        """Store how many runs fit as one, so that a continued cell uses the same stacks."""
         with self.transaction() as connection:
             values = [(stack, cell.id) for cell in cells]
             connection.executemany("UPDATE cells SET stack = ? WHERE id = ?", values)
 
     def fail(self, cells: Iterable[Cell], reason: str, now: float) -> None:
-        """Enter a failure of some cells."""
+        """Enter a failure of these cells."""
         with self.transaction() as connection:
             values = [(cell.id, now, reason) for cell in cells]
             connection.executemany("INSERT INTO failures VALUES (?, ?, ?)", values)
 
 
 def add_cell(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    """Enter a cell, unless it is there; its columns and its ``id`` by name."""
+    """Enter a cell, given its columns and its ``id``, unless it is there."""
     _insert(connection, "cells", ("id", *(column.name for column in OF_CELL)), values)
 
 
 def add_run(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    """Enter a run, unless it is there; its columns and its ``cell`` by name."""
+    """Enter a run, given its columns and its ``cell``, unless it is there."""
     _insert(connection, "runs", RUN, values)
 
 
@@ -238,7 +235,7 @@ def _insert(
 
 
 def pack(curves: Sequence[Sequence[float]]) -> bytes:
-    """Curves, a row an epoch, as bytes that keep every bit."""
+    """Curves, one row per epoch, as bytes that keep every bit."""
     return zlib.compress(np.asarray(curves, "<f8").tobytes())
 
 
@@ -247,32 +244,61 @@ def unpack(content: bytes) -> NDArray[np.float64]:
     return np.frombuffer(zlib.decompress(content), "<f8").reshape(-1, 3)
 
 
+class WorkFolder:
+    """The folder ``STORE.work`` beside a store: checkpoints, logs of workers, locks."""
+
+    def __init__(self, store: Path) -> None:
+        self.path = store.absolute().with_name(f"{store.name}.work")
+
+    def checkpoints(self, cell: Cell) -> Path:
+        """Where an interrupted training whose first run is of this cell continues from."""
+        return self.path / "checkpoints" / cell.id
+
+    def has_checkpoint(self, job: Job) -> bool:
+        """Whether a training of this job would continue from a checkpoint."""
+        return any(any(self.checkpoints(cell).glob("*.ckpt")) for cell in job.cells)
+
+    def forget(self, job: Job) -> None:
+        """Remove the checkpoints of a finished job, also those of other stacks of its runs."""
+        for cell in job.cells:
+            shutil.rmtree(self.checkpoints(cell), ignore_errors=True)
+
+    def clean_up(self) -> None:
+        """Remove the folder, unless a checkpoint is in it."""
+        for log in self.path.glob("worker-*.log"):  # of commands that were killed
+            if not psutil.pid_exists(int(log.name.split("-")[1])):
+                log.unlink(missing_ok=True)
+        for empty in (*self.path.glob("checkpoints/*"), self.path / "checkpoints", self.path):
+            with contextlib.suppress(OSError):
+                empty.rmdir()
+
+
 def _in_words(error: sqlite3.Error, path: Path) -> str | None:
-    """What to tell a user; None for what is no user's affair."""
+    """The message for a user; None for errors that are bugs."""
     name = getattr(error, "sqlite_errorname", "") or ""
     if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and _is_full(path)):
         return (
             f"the disk of {path} is full. What was stored before is safe: "
-            "make room, and the same command goes on."
+            "free some space, and the same command continues."
         )
     if name.startswith("SQLITE_IOERR"):
         return (
             f"{path} cannot be written or read ({error}): is the disk full, or gone? What was "
-            "stored before is safe; the same command goes on."
+            "stored before is safe; the same command continues."
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
         return f"{path} cannot be written to: name a store in a folder of your own with --store."
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return f"{path} has been locked by another process for {PATIENCE:.0f} s; try again."
+        return f"{path} has been locked by another process for {BUSY_SECONDS:.0f} s; try again."
     if name == "SQLITE_NOTADB":
-        return f"{path} is no lcpool store; it was left as it is."
+        return f"{path} is not an lcpool store; it was not changed."
     if name.startswith("SQLITE_CORRUPT") or "no such table" in str(error):
         return _damaged(path, str(error))
     return None
 
 
 def _is_full(path: Path) -> bool:
-    """Whether there is no room for a page: then SQLite's errors have many names."""
+    """Whether there is no room for a page; SQLite has several errors for that."""
     try:
         return shutil.disk_usage(path.absolute().parent).free < 2**16
     except OSError:
@@ -280,8 +306,7 @@ def _is_full(path: Path) -> bool:
 
 
 def _damaged(path: Path, error: str) -> str:
-    error = " ".join(error.split())
     return (
-        f"{path} is damaged ({error}); it was left as it is. Move it aside and start anew, or "
-        f"rescue what can be read: sqlite3 {path} .recover | sqlite3 rescued.sqlite"
+        f"{path} is damaged ({' '.join(error.split())}); it was not changed. Move it away and "
+        f"start again, or rescue what can be read: sqlite3 {path} .recover | sqlite3 rescued.sqlite"
     )

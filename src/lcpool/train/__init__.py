@@ -1,9 +1,10 @@
 """The training protocol, one training loop, many runs as one."""
 
 from lcpool.train.api import train, train_runs
-from lcpool.train.loop import Run, Trainer
+from lcpool.train.loop import Trainer
+from lcpool.train.model import Model
 from lcpool.train.protocol import RULES, Protocol
-from lcpool.train.result import Model, Result
+from lcpool.train.result import Result, Run
 from lcpool.train.stack import CannotStackError, Stack
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""``train``: a dataset and a pooling in, the paper's experiment out."""
+"""``train``: the paper's experiment on one dataset with one pooling."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import hashlib
 import inspect
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +20,10 @@ from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.device import device_name, pick_device
 from lcpool.train.loop import Trainer, initial_model
 from lcpool.train.memory import stack_size
+from lcpool.train.model import Model, load_tensors
 from lcpool.train.progress import show_training
 from lcpool.train.protocol import Protocol
-from lcpool.train.result import Model, Result
-from lcpool.train.tensors import take_over
+from lcpool.train.result import Result
 from lcpool.train.training import Halved, in_stacks, training
 
 OnEpoch = Callable[[Trainer], None]
@@ -42,6 +40,7 @@ def train(
     device: str | torch.device | None = None,
     stack: int | None = None,
     checkpoints: str | Path | None = None,
+    keep_checkpoints: bool = False,
     root: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
     progress: bool = False,
@@ -51,17 +50,18 @@ def train(
 
     Args:
         dataset: a TU name, a zip or folder, "builtin", a :class:`GraphSet`, or PyG graphs.
-        pool: a pooling's paper name, or ``module:Class`` for one of your own.
+        pool: a pooling's paper name, or ``module:Class`` for your own.
         backbone: "hierarchical" or "plain".
         conv: "gcn" or "graphconv".
-        runs: how many runs, each with its own first parameters and order.
-        settings: what else there is to set about network and protocol.
-        device: where to train; a GPU if there is one.
+        runs: number of runs, each with its own initial parameters and batch order.
+        settings: the other settings of network and protocol.
+        device: where to train; by default a GPU if there is one.
         stack: the most runs to train as one; by default as many as fit in memory.
-        checkpoints: a folder to continue from after an interruption; without one, none is kept.
+        checkpoints: a folder to continue from after an interruption; by default none is written.
+        keep_checkpoints: do not remove them at the end; ``result.remove_checkpoints()`` does.
         root: where to look for the dataset.
         on_epoch: called after each epoch with the trainer.
-        progress: show on stderr how it goes on: a table in a terminal, lines elsewhere.
+        progress: show progress on stderr: a table in a terminal, lines elsewhere.
 
     Example:
         >>> result = train("builtin", "topkpool", runs=2, epochs=1, hidden=8, device="cpu")
@@ -75,9 +75,12 @@ def train(
     graphs = load_dataset(dataset, root=root)
     folder = None if checkpoints is None else Path(checkpoints)
     with show_training(progress, len(numbers), on_epoch) as watch:
-        return train_runs(
+        result = train_runs(
             graphs, architecture, how, numbers, pick_device(device), stack, folder, watch
         )
+    if not keep_checkpoints:
+        result.remove_checkpoints()
+    return result
 
 
 def train_runs(
@@ -90,71 +93,53 @@ def train_runs(
     checkpoints: Path | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Result:
-    """Train the runs ``numbers`` of one cell, in stacks of at most ``stack``."""
+    """Train the runs ``numbers`` of one network, in stacks of at most ``stack``.
+
+    Checkpoints stay until ``result.remove_checkpoints()``.
+    """
     if graphs.num_classes < 2:
         raise ValueError(f"{graphs.name} has {classes_of(graphs)}; training needs two classes.")
     graphs = graphs.to(device)
     size = stack_size(graphs, architecture, protocol, len(numbers), stack)
-    finished: list[tuple[Trainer, Checkpoint]] = []
+    begun: list[Checkpoint] = []
+    finished: list[Trainer] = []
     with interrupt_later() as interrupted:
 
-        def begin(part: Sequence[int]) -> _Stack:
-            checkpoint = _checkpoint(graphs, architecture, protocol, part, checkpoints)
-            make = partial(Trainer, graphs, architecture, protocol, part)
-            return _Stack(make, checkpoint, interrupted, finished)
+        def train_stack(part: Sequence[int]) -> Generator[Trainer, None, bool]:
+            begun.append(_checkpoint(graphs, architecture, protocol, part, checkpoints))
+            trainer = Trainer(graphs, architecture, protocol, part)
+            yield from training(trainer, begun[-1], warnings.warn, interrupted)
+            if trainer.tested:
+                finished.append(trainer)
+            return trainer.tested
 
-        for said in in_stacks(numbers, size, begin, device):
-            if isinstance(said, Halved):
-                size = said.stack
+        for event in in_stacks(numbers, size, train_stack, device):
+            if isinstance(event, Halved):
+                size = event.stack
                 warnings.warn(f"memory is too small: training {size} runs as one", stacklevel=2)
             elif on_epoch is not None:
-                on_epoch(said)
-        if interrupted():  # whenever it was, the last epoch is whole
+                on_epoch(event)
+        if interrupted():  # The last epoch is complete in any case.
             raise KeyboardInterrupt
-    trainers = [trainer for trainer, _ in finished]
-    result = Result(
+    return Result(
         dataset=graphs.name,
         architecture=architecture,
         protocol=protocol,
-        runs=[run for trainer in trainers for run in trainer.runs],
-        seconds=sum(trainer.seconds for trainer in trainers),
+        runs=[run for trainer in finished for run in trainer.runs],
+        seconds=sum(trainer.seconds for trainer in finished),
         device=device_name(device),
         stack=size,
-        best=best_model(graphs, architecture, trainers),
+        best=best_model(graphs, architecture, finished),
+        checkpoints=begun,
     )
-    for _, checkpoint in finished:
-        checkpoint.remove()
-    return result
-
-
-@dataclass
-class _Stack:
-    """Some runs of the cell that are trained as one; enters itself among the finished."""
-
-    make: Callable[[], Trainer]
-    checkpoint: Checkpoint
-    asked_to_stop: Callable[[], bool]
-    finished: list[tuple[Trainer, Checkpoint]]
-
-    def train(self) -> Generator[Trainer, None, bool]:
-        """Train to the end; the trainer after each epoch."""
-        trainer = self.make()
-        yield from training(trainer, self.checkpoint, _warn, self.asked_to_stop)
-        if trainer.tested:
-            self.finished.append((trainer, self.checkpoint))
-        return trainer.tested
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=2)
 
 
 def best_model(
     graphs: GraphSet, architecture: Architecture, trainers: list[Trainer]
 ) -> Model | None:
-    """The network of the run with the best validation accuracy, at the epoch it was reached.
+    """The network of the run with the best validation accuracy, at its chosen epoch.
 
-    A run that diverged before any epoch was chosen is no candidate; None where all did.
+    None if all runs diverged before an epoch was chosen.
     """
     candidates = [
         (run.choices["accuracy"], trainer, position)
@@ -168,19 +153,19 @@ def best_model(
     number = trainer.runs[position].number
     network = initial_model(graphs, architecture, trainer.protocol, number)
     chosen = trainer.best["accuracy"]
-    take_over(network, {name: value[position] for name, value in chosen.items()})
+    load_tensors(network, {name: value[position] for name, value in chosen.items()})
     return Model.of(network.to(graphs.x.device), graphs)
 
 
 def classes_of(graphs: GraphSet) -> str:
-    """How many classes there are, in words."""
+    """The number of classes, in words."""
     return {0: "no labels (y)", 1: "one class"}.get(
         graphs.num_classes, f"{graphs.num_classes} classes"
     )
 
 
 def fingerprint(graphs: GraphSet) -> str:
-    """A digest of what is in the graphs, not only of how many there are."""
+    """A digest of the content of all graphs."""
     digest = hashlib.sha256()
     for column in (graphs.x, graphs.edge_index, graphs.node_ptr, graphs.edge_ptr, graphs.targets):
         digest.update(str(tuple(column.shape)).encode())
@@ -209,14 +194,14 @@ def _checkpoint(
 
 
 def pooling_code(name: str) -> str:
-    """A digest of the file that a pooling of the user's own is written in; "" for others.
+    """A digest of the file that defines the user's own pooling; "" for lcpool's poolings.
 
-    While they work on it, the training of an older version is not to be continued.
+    After the file has changed, a training is not continued from an older checkpoint.
     """
     if ":" not in name:
         return ""
     try:
         source = Path(inspect.getfile(import_class(name))).read_bytes()
-    except (OSError, TypeError):  # written into an interpreter, not into a file
+    except (OSError, TypeError):  # Defined in an interpreter, not in a file.
         return ""
     return hashlib.sha256(source).hexdigest()

@@ -1,4 +1,4 @@
-"""Where a training goes on after an interruption: written atomically, read back safely."""
+"""The file from which an interrupted training continues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ import torch
 from lcpool.data.files import read_whole, write_atomically
 from lcpool.version import __version__
 
-# Seconds between two writings. Finished epochs since the last are trained again, with the same
-# result: every random choice derives from the seed, the run and the epoch.
+# Seconds between two checkpoints. Epochs after the last one are trained again with the same result,
+# as every random choice derives from the seed, the run and the epoch.
 INTERVAL = 20.0
 
 
@@ -27,24 +27,26 @@ class Checkpoint:
     """The state of one trainer in a file.
 
     Args:
-        folder: where checkpoints lie; None keeps none.
-        identity: what makes a training this one. Another identity is another file.
+        folder: where checkpoints are written; with None, there are none.
+        identity: what determines a training. Another identity is another file.
     """
 
     def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
-        # Another version may compute something else: its training is another one.
+        # Other versions may compute something else.
         known = {**identity, "lcpool": __version__, "torch": torch.__version__}
-        text = json.dumps(known, sort_keys=True, default=int)  # numpy's integers too
+        text = json.dumps(known, sort_keys=True, default=int)  # default: numpy's integers
         name = f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.ckpt"
         self.path = None if folder is None else Path(folder) / name
         self.written = time.monotonic()
 
     def load(self, device: torch.device) -> dict[str, Any] | None:
-        """What was saved, or None where there is nothing or, with a warning, nothing whole."""
-        if self.path is None or not self.path.exists():
+        """The saved state; None without a file or, with a warning, with a damaged one."""
+        if self.path is None:
             return None
         try:
             state = read_whole(self.path, device)
+        except FileNotFoundError:
+            return None
         except (OSError, ValueError):
             state = None
         if not (isinstance(state, dict) and "runs" in state):
@@ -53,27 +55,27 @@ class Checkpoint:
         return state
 
     def save(self, state: Callable[[], dict[str, Any]], now: bool = False) -> None:
-        """Write ``state()`` if the last writing is long ago, or ``now``."""
+        """Write ``state()`` if the last checkpoint is ``INTERVAL`` seconds old, or ``now``."""
         if self.path is None or not (now or time.monotonic() - self.written > INTERVAL):
             return
         write_atomically(state(), self.path)
         self.written = time.monotonic()
 
     def remove(self) -> None:
-        """Forget a training that has ended."""
         if self.path is not None:
-            self.path.unlink(missing_ok=True)
+            with suppress(OSError):  # What was trained is worth more than a clean folder.
+                self.path.unlink()
 
 
 @contextmanager
 def interrupt_later() -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C wait until an epoch is whole; a second Ctrl-C does not wait.
+    """Delay Ctrl-C until the epoch is complete; a second Ctrl-C interrupts at once.
 
     Yields:
-        A function that says whether Ctrl-C was pressed.
+        A function that returns whether Ctrl-C was pressed.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False  # Only the main thread is interrupted.
+        yield lambda: False  # Only the main thread receives signals.
         return
     pressed = []
 

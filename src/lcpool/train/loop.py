@@ -1,4 +1,4 @@
-"""The one training loop: all runs of a stack, epoch by epoch."""
+"""The training loop: all runs of a stack, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -16,90 +16,15 @@ from torch import Tensor
 from lcpool.data import GraphBatch, GraphSet, Split
 from lcpool.models import Architecture, Backbone, Output
 from lcpool.settings import BackboneName
-from lcpool.train.protocol import RULES, Choice, Protocol
+from lcpool.train.model import EVAL_BATCH
+from lcpool.train.protocol import RULES, Protocol
+from lcpool.train.result import Run
 from lcpool.train.seeding import seeded
 from lcpool.train.stack import as_one
 
-# Graphs of a run that are evaluated at a time: without gradients they take little memory.
-EVAL_BATCH = 128
-
-
-@dataclass
-class Run:
-    """What is known of a run: its choices, its curves, how it ended.
-
-    Attributes:
-        number: the run's number; with the protocol's seed it settles everything random.
-        choices: the epoch chosen by each rule.
-        curves: a row an epoch: training loss, validation loss, validation accuracy.
-        diverged: the epoch in which a loss was no number any more, or None.
-        test: test accuracy and loss at the epoch chosen by each rule.
-        num_test: the number of test graphs; 0 before the test.
-        largest_class: the share of the most frequent class among the test graphs, as a fraction:
-            the accuracy of a network that says nothing else. NaN before the test.
-        constant: whether the network chosen by each rule gives one and the same class to all test
-            graphs.
-    """
-
-    number: int
-    choices: dict[str, Choice] = field(default_factory=lambda: {r: Choice(r) for r in RULES})
-    curves: list[tuple[float, float, float]] = field(default_factory=list)
-    diverged: int | None = None
-    test: dict[str, tuple[float, float]] = field(default_factory=dict)
-    num_test: int = 0
-    largest_class: float = field(default=math.nan, compare=False)
-    constant: dict[str, bool] = field(default_factory=dict)
-
-    @property
-    def epochs(self) -> int:
-        """Epochs trained."""
-        return len(self.curves)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As named values, accuracies and shares in percent; None where a rule chose no epoch."""
-        return {
-            "number": self.number,
-            "epochs": self.epochs,
-            "diverged": self.diverged,
-            "chosen": {
-                rule: {"epoch": choice.epoch, **_percent(choice.accuracy, choice.loss)}
-                if choice.epoch
-                else None
-                for rule, choice in self.choices.items()
-            },
-            "test": {
-                rule: _percent(*figures) if self.choices[rule].epoch else None
-                for rule, figures in self.test.items()
-            },
-            "num_test": self.num_test,
-            "largest_class": None if math.isnan(self.largest_class) else 100 * self.largest_class,
-            "constant": {
-                rule: constant if self.choices[rule].epoch else None
-                for rule, constant in self.constant.items()
-            },
-            "curves": {
-                "training_loss": [row[0] for row in self.curves],
-                "validation_loss": [row[1] for row in self.curves],
-                "validation_accuracy": [100 * row[2] for row in self.curves],
-            },
-        }
-
-    @property
-    def lost(self) -> bool:
-        """Whether it diverged before any epoch was chosen; otherwise the chosen one counts."""
-        return self.diverged is not None and self.choices["accuracy"].epoch == 0
-
-    def ended(self, protocol: Protocol) -> bool:
-        """Whether there is nothing more to train."""
-        if self.diverged is not None or self.epochs >= protocol.epochs:
-            return True
-        return self.epochs > 0 and all(
-            choice.closed(self.epochs, protocol.patience) for choice in self.choices.values()
-        )
-
 
 class Evaluation(NamedTuple):
-    """What networks make of graphs they are not trained on, each of its own.
+    """How each run does on its validation or test graphs.
 
     Attributes:
         loss: mean loss of each run, without auxiliary terms, ``[runs]``, float64.
@@ -112,21 +37,21 @@ class Evaluation(NamedTuple):
     predicted: list[Tensor]
 
     def constant(self) -> Tensor:
-        """Whether each run predicts one and the same class for all graphs, ``[runs]``."""
+        """Whether each run predicts the same class for all graphs, ``[runs]``."""
         predicted = torch.cat(self.predicted, dim=1)
         return (predicted == predicted[:, :1]).all(dim=1)
 
 
 class Trainer:
-    """Trains some runs as one network: of one cell, or of cells that differ in split or backbone.
+    """Trains several runs as one network; they may differ in split and backbone.
 
     Args:
         graphs: the data, on the device to train on.
         architecture: the network.
         protocol: how to train it.
         numbers: the numbers of the runs.
-        splits: the graphs of each run, where they are not what the protocol says for its number.
-        backbones: the backbone of each run, where it is not the architecture's.
+        splits: the split of each run, if it is not the protocol's for its number.
+        backbones: the backbone of each run, if it is not the architecture's.
 
     Raises:
         CannotStackError: for several runs of a network that cannot be stacked.
@@ -153,11 +78,11 @@ class Trainer:
             )
         ]
         self.stack = as_one(models, graphs)
-        # On a CPU the fused step rounds by where a number stands, and so by who is in the stack.
+        # On a CPU the fused step rounds depending on a number's place, and so on the other runs.
         self.optimizer = torch.optim.Adam(
             self.stack.model.parameters(), lr=protocol.lr, fused=graphs.x.is_cuda
         )
-        # Chosen parameters and buffers of every run, whether it still trains or not.
+        # Parameters and buffers that each rule chose, of all runs, also of those that have ended.
         self.best = {rule: _copy(self.stack.tensors()) for rule in RULES}
 
     @property
@@ -172,7 +97,7 @@ class Trainer:
 
     @property
     def tested(self) -> bool:
-        """Whether the test graphs have been looked at: there is nothing more to do."""
+        """Whether every run was tested: there is nothing more to do."""
         return all(run.test for run in self.runs)
 
     def train_epoch(self) -> None:
@@ -188,7 +113,7 @@ class Trainer:
         self.seconds += self.pace
 
     def _random(self, epoch: int) -> AbstractContextManager[None]:
-        """What the networks draw inside follows from the seed, the runs and the epoch alone."""
+        """Random numbers inside the networks follow from the seed, the runs and the epoch."""
         numbers = [self.runs[a].number for a in self.active]
         return seeded(self.protocol.network_seed(numbers, epoch), self.graphs.x.device)
 
@@ -227,7 +152,7 @@ class Trainer:
         return Evaluation(loss, accuracy, predicted)
 
     def _choose(self, rows: Sequence[Sequence[float]]) -> None:
-        """Enter an epoch's figures, and keep the parameters of runs in which it is the best."""
+        """Record an epoch's figures, and keep the parameters of runs for which it is the best."""
         better: dict[str, list[int]] = {rule: [] for rule in RULES}
         for position, (a, (train, val, accuracy)) in enumerate(zip(self.active, rows, strict=True)):
             run = self.runs[a]
@@ -242,16 +167,13 @@ class Trainer:
                     better[rule].append(position)
         for rule, positions in better.items():
             if positions:
-                self._keep_best(rule, positions)
-
-    def _keep_best(self, rule: str, positions: list[int]) -> None:
-        to = torch.tensor([self.active[p] for p in positions], device=self.graphs.x.device)
-        of = torch.tensor(positions, device=self.graphs.x.device)
-        for name, value in self.stack.tensors().items():
-            self.best[rule][name].index_copy_(0, to, value.detach().index_select(0, of))
+                to = torch.tensor([self.active[p] for p in positions], device=self.graphs.x.device)
+                of = torch.tensor(positions, device=self.graphs.x.device)
+                for name, value in self.stack.tensors().items():
+                    self.best[rule][name].index_copy_(0, to, value.detach().index_select(0, of))
 
     def _drop_ended(self) -> None:
-        """Take ended runs out of the stack, so that they cost nothing more."""
+        """Take ended runs out of the stack, so that they cost nothing."""
         stay = [p for p, a in enumerate(self.active) if not self.runs[a].ended(self.protocol)]
         if len(stay) == len(self.active):
             return
@@ -260,7 +182,7 @@ class Trainer:
             self.stack.keep(torch.tensor(stay, device=self.graphs.x.device), self.optimizer)
 
     def test(self) -> None:
-        """Look at the test graphs, once for each rule, with the parameters it chose."""
+        """Evaluate the test graphs, once for each rule, with the parameters it chose."""
         self.active = list(range(len(self.runs)))
         targets = self.graphs.targets.cpu()
         for run, split in zip(self.runs, self.splits, strict=True):
@@ -277,7 +199,7 @@ class Trainer:
         self.active = []
 
     def state(self) -> dict[str, Any]:
-        """Everything a training continues from, as plain values and tensors."""
+        """Everything that is needed to continue, as plain values and tensors."""
         return {
             "runs": [asdict(run) for run in self.runs],
             "active": self.active,
@@ -288,12 +210,13 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Continue from what :meth:`state` gave."""
-        self.runs = [_run(values) for values in state["runs"]]
+        """Continue from the result of :meth:`state`."""
+        self.runs = [Run.from_state(values) for values in state["runs"]]
         self.active, self.seconds = list(state["active"]), state["seconds"]
         self.stack.restore(state["tensors"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.best = _copy_all(state["best"], self.graphs.x.device)
+        device = self.graphs.x.device
+        self.best = {rule: _copy(tensors, device) for rule, tensors in state["best"].items()}
 
 
 def initial_model(
@@ -314,24 +237,5 @@ def run_losses(out: Output, batch: GraphBatch, runs: int) -> Tensor:
     return loss + out.graph_loss.view(runs, -1).sum(1) / counts.to(loss.device, non_blocking=True)
 
 
-def _percent(accuracy: float, loss: float) -> dict[str, float]:
-    return {"accuracy": 100 * accuracy, "loss": loss}
-
-
-def _run(values: dict[str, Any]) -> Run:
-    choices = {rule: Choice(**choice) for rule, choice in values["choices"].items()}
-    curves = [tuple(row) for row in values["curves"]]
-    return Run(**{**values, "choices": choices, "curves": curves})
-
-
-def _copy(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in tensors.items()}
-
-
-def _copy_all(
-    best: dict[str, dict[str, Tensor]], device: torch.device
-) -> dict[str, dict[str, Tensor]]:
-    return {
-        rule: {name: value.to(device, copy=True) for name, value in tensors.items()}
-        for rule, tensors in best.items()
-    }
+def _copy(tensors: dict[str, Tensor], device: torch.device | None = None) -> dict[str, Tensor]:
+    return {name: value.detach().to(device=device, copy=True) for name, value in tensors.items()}

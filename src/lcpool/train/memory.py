@@ -1,4 +1,4 @@
-"""How many runs fit in memory as one: one rule, for a training alone and for a sweep's workers."""
+"""How many runs fit in memory as one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lcpool.train.protocol import Protocol
 from lcpool.train.seeding import seeded
 from lcpool.train.stack import CannotStackError, Single, Stack
 
-# The share of a GPU's memory that is counted on; the rest is for what cannot be foreseen.
+# The share of a GPU's memory to plan with; the estimate is not exact.
 USABLE = 0.8
 # On a CPU a larger stack gains little.
 ON_A_CPU = 10
@@ -27,18 +27,18 @@ def stack_size(
     limit: int | None = None,
     share: float = 1.0,
 ) -> int:
-    """How many runs to train as one.
+    """How many of ``runs`` runs to train as one.
 
-    By default as many as fit: on a GPU, by the memory that a step of one run takes on the batch of
-    the largest graphs; on a CPU, where a stack gains little beyond that, ten.
+    By default as many as fit: on a GPU, by the memory that a step of one run takes on a batch of
+    the largest graphs; on a CPU, ten.
 
     Args:
         graphs: the data, on the device to train on.
         architecture: the network.
         protocol: how it is trained.
-        runs: how many there are to train.
-        limit: the most to train as one, whatever fits.
-        share: the share of a GPU's memory that belongs to this process.
+        runs: the number of runs to train.
+        limit: the most to train as one, instead of what fits.
+        share: the share of a GPU's memory that this process may use.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"'stack' must be at least 1, not {limit}.")
@@ -60,7 +60,7 @@ def stack_size(
 
 
 def step_memory(graphs: GraphSet, model: Backbone, protocol: Protocol) -> int:
-    """The most bytes of GPU memory that a training step of one run can take."""
+    """Bytes of GPU memory that a training step of one run takes on the largest graphs."""
     device = graphs.x.device
     largest = graphs.node_counts.argsort(descending=True)[: protocol.batch_size]
     torch.cuda.reset_peak_memory_stats(device)

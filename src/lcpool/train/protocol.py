@@ -1,21 +1,21 @@
-"""The training protocol, in one place.
+"""The training protocol.
 
-Adam, learning rate 5e-4, batches of 32 graphs, at most 500 epochs. Graphs are split 8:1:1 into
-training, validation and test. After each epoch the validation graphs decide; two rules are followed
-side by side, each with a patience of 50 epochs of its own:
+Adam with learning rate 5e-4, batches of 32 graphs, at most 500 epochs; graphs are split 8:1:1 into
+training, validation and test. After each epoch two rules compare validation figures, each with its
+own patience of 50 epochs:
 
-- ``accuracy``: the highest validation accuracy, among equals the lowest validation loss;
+- ``accuracy``: the highest validation accuracy; of equal ones, the lowest validation loss;
 - ``loss``: the lowest validation loss.
 
-A run ends when both have run out of patience. Auxiliary losses count in training, never in
-validation. The test graphs are looked at once, with the network of the epoch that a rule chose.
+A run ends when both rules have run out of patience. Auxiliary losses count in training, not in
+validation. The test graphs are evaluated once per rule, with the network of the chosen epoch.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -29,10 +29,7 @@ RULES = ("accuracy", "loss")
 
 @dataclass(frozen=True)
 class Protocol(ProtocolSettings):
-    """How a network is trained.
-
-    Its fields are the settings that :class:`lcpool.settings.ProtocolSettings` declares.
-    """
+    """How a network is trained: the settings of :class:`lcpool.settings.ProtocolSettings`."""
 
     def split_of(self, num_graphs: int, run: int) -> Split:
         """The training, validation and test graphs of a run."""
@@ -43,9 +40,9 @@ class Protocol(ProtocolSettings):
         return torch.Generator().manual_seed(derive(self.seed, run, *purpose))
 
     def batches(self, train: Tensor, run: int, epoch: int) -> list[Tensor]:
-        """The training graphs of a run in the order of an epoch, cut into batches.
+        """The training graphs of a run, shuffled for an epoch and cut into batches.
 
-        A single graph left over joins the batch before: batch norm has no statistics of one row.
+        If one graph is left over, it joins the batch before, as batch norm needs two rows.
         """
         order = train[torch.randperm(len(train), generator=self.random(run, 1, epoch))]
         batches = list(torch.split(order, self.batch_size))
@@ -54,11 +51,11 @@ class Protocol(ProtocolSettings):
         return batches
 
     def init_seed(self, run: int) -> int:
-        """The seed of a run's first parameters."""
+        """The seed of a run's initial parameters."""
         return derive(self.seed, run, 0)
 
     def network_seed(self, runs: Sequence[int], epoch: int) -> int:
-        """The seed of what networks draw in an epoch (dropout), or in the test, as epoch 0.
+        """The seed for random numbers inside networks (dropout) in an epoch; the test is epoch 0.
 
         Runs that train as one draw from one stream: a run alone draws other numbers.
         """
@@ -67,21 +64,21 @@ class Protocol(ProtocolSettings):
 
 
 def derive(*numbers: int) -> int:
-    """A seed from several numbers; seeds from different ones have nothing in common."""
+    """A seed from several numbers; seeds of different numbers are independent."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) % 2**63
 
 
 @dataclass
-class Choice:
-    """The epoch that a rule has chosen so far in one run."""
+class EpochChoice:
+    """The epoch that a rule has chosen so far in one run; 0 before the first."""
 
     rule: str
     epoch: int = 0
     accuracy: float = -1.0
-    loss: float = field(default=math.inf)
+    loss: float = math.inf
 
     def offer(self, epoch: int, accuracy: float, loss: float) -> bool:
-        """Take this epoch if it is better; say whether."""
+        """Choose this epoch if it is better; return whether it was."""
         if self.rule == "accuracy":
             better = (-accuracy, loss) < (-self.accuracy, self.loss)
         else:

@@ -1,4 +1,4 @@
-"""Whatever is random inside a network follows a seed, and the caller's random numbers stay."""
+"""Random numbers inside a network follow a seed; the caller's are left as they were."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ import torch
 
 @contextmanager
 def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Let torch, numpy and Python draw from ``seed`` while inside; afterwards all is as before.
+    """Seed torch, numpy and Python while inside, and restore their state afterwards.
 
-    Args:
-        seed: where the random numbers begin.
-        device: a GPU whose random numbers are meant too. ``torch.manual_seed`` would seed all.
+    ``device``, if it is a GPU, is seeded too; ``torch.manual_seed`` would seed all GPUs.
     """
     generators = [torch.default_generator]
     if device is not None and device.type == "cuda":

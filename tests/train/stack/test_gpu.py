@@ -49,6 +49,21 @@ def test_normalisation_of_runs_equals_batch_norm_of_each(dtype, tolerance, relu)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
+def test_runs_without_variance_are_normalised_by_their_running_statistics(dtype, tolerance):
+    rows = RunRows([0, 40, 1], DEVICE)
+    ours, plain = leaves(dtype, (41, 20), (3, 20), (3, 20))
+    torch.manual_seed(1)
+    mean, var = torch.rand(2, 3, 20, dtype=dtype, device=DEVICE) + 1
+    running = Running(mean.clone(), var.clone(), 0.1, 1e-5)
+    out = TritonBatchNorm.apply(*ours, running, rows, False)
+    x, w, b = plain
+    parts = zip(x.split(rows.counts), mean, var, w, b, rows.counts, strict=True)
+    expected = torch.cat([F.batch_norm(*part, n > 1, 0.1, 1e-5) for *part, n in parts])
+    torch.testing.assert_close([*running[:2]], [mean, var], rtol=tolerance, atol=tolerance)
+    same(out, expected, ours, plain, tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
 @pytest.mark.parametrize("channels", [20, 150])
 def test_biases_of_runs_equal_the_bias_of_each(dtype, tolerance, channels):
     ours, plain = leaves(dtype, (373, channels), (3, channels))

@@ -1,13 +1,15 @@
 """A stacked run computes what the same run alone computes."""
 
+import copy
 from dataclasses import replace
 
 import page_poolings
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.nn import GATConv
 
-from lcpool.data import builtin
+from lcpool.data import GraphSet, builtin
 from lcpool.models import BACKBONES, CONVS, POOLINGS, Architecture, Backbone
 from lcpool.train import train
 from lcpool.train.loop import run_losses
@@ -27,12 +29,12 @@ def way(request, monkeypatch):
     return request.param
 
 
-def networks(**options):
+def networks(graphs=GRAPHS, **options):
     architecture = Architecture(**{"hidden": 8, **options})
     models = []
     for run in range(RUNS):
         torch.manual_seed(run)
-        models.append(Backbone.of(GRAPHS, architecture).double())
+        models.append(Backbone.of(graphs, architecture).double())
     return models
 
 
@@ -74,6 +76,46 @@ def train_side_by_side(models, steps):
         for run, model in enumerate(models):
             same_state(stack, optimizers[0], model, optimizers[1 + run], run)
     return stack
+
+
+def small_graphs():
+    """Two graphs each without nodes, with one node, with two, and with five."""
+    torch.manual_seed(0)
+    graphs = []
+    for n in (0, 0, 1, 1, 2, 2, 5, 5):
+        edges = torch.stack([torch.arange(n), torch.arange(n).roll(1)])[:, : n - 1 if n else 0]
+        x = torch.randn(n, 3)
+        graphs.append(Data(x=x, edge_index=torch.cat([edges, edges.flip(0)], 1), y=len(graphs) % 2))
+    found = GraphSet.from_graphs(graphs)
+    return replace(found, x=found.x.double())
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("pool", POOLINGS)
+@pytest.mark.parametrize(
+    "parts",
+    [[[0, 1], [0, 1], [0, 1]], [[0, 1], [0, 2], [4, 7]], [[6, 7], [3, 1], [2, 3]]],
+    ids=["no nodes", "none, one, seven", "ten, one, two"],
+)
+def test_a_run_with_no_or_one_node_trains(pool, parts):
+    """Alone and in a stack: the batch is normalised by running statistics, which stay."""
+    graphs = small_graphs()
+    models = networks(graphs, pool=pool, ratio=1 if pool == "lcpool" else 0.5)
+    stack, before = Stack(models), [copy.deepcopy(model.norms[0][0]) for model in models]
+    batch = graphs.batch(torch.tensor(parts).flatten())
+    losses = run_losses(stack(batch, RUNS), batch, RUNS)
+    losses.sum().backward()
+    alone = []
+    for model, norm, part in zip(models, before, parts, strict=True):
+        own = graphs.batch(torch.tensor(part))
+        alone.append(run_losses(model(own), own, 1).squeeze(0))
+        alone[-1].backward()
+        assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+        stays = torch.equal(model.norms[0][0].running_mean, norm.running_mean)
+        assert stays == (own.x.size(0) < 2)
+        assert int(model.norms[0][0].num_batches_tracked) == (not stays)
+    assert losses.isfinite().all()
+    compare(stack, models, losses.detach(), [loss.detach() for loss in alone])
 
 
 def same_state(stack, of_stack, model, optimizer, run):

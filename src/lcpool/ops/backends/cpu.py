@@ -4,7 +4,6 @@ from lcpool.ops.connect.cpu import *
 from lcpool.ops.fused_lcpool.cpu import *
 from lcpool.ops.gate.cpu import *
 from lcpool.ops.inspect.cpu import *
-from lcpool.ops.lcsmp.cpu import *
 from lcpool.ops.message.cpu import *
 from lcpool.ops.neighbour_max.cpu import *
 from lcpool.ops.product.cpu import *

@@ -7,7 +7,6 @@ from lcpool.ops.connect.plain import *
 from lcpool.ops.fused_lcpool.plain import *
 from lcpool.ops.gate.plain import *
 from lcpool.ops.inspect.plain import *
-from lcpool.ops.lcsmp.plain import *
 from lcpool.ops.message.plain import *
 from lcpool.ops.neighbour_max.plain import *
 from lcpool.ops.product.plain import *

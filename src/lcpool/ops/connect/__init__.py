@@ -1,8 +1,7 @@
-"""A': how the kept clusters are connected.
+"""A': how the kept clusters are connected, in three ways.
 
-Three ways, after the three procedures of the paper: :func:`filter_edges` for node selection,
-:func:`assignment_connect` for local assignment selection and :func:`cluster_connect` for local
-cluster selection.
+:func:`filter_edges` for node selection, :func:`assignment_connect` for local assignment selection
+and :func:`cluster_connect` for local cluster selection.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from lcpool.graph.checks import (
     check_number,
     check_range,
 )
-from lcpool.graph.edges import Edges
+from lcpool.graph.edges import BothWays, Edges
 from lcpool.graph.graph import check_edge_attr
-from lcpool.graph.graph import edge_weight as one_weight_an_edge
+from lcpool.graph.graph import edge_weight as one_weight_per_edge
 from lcpool.graph.sizes import Sizes
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import is_traced, operator
@@ -31,9 +30,9 @@ from lcpool.ops.product import connect_assignment
 from lcpool.ops.product.joins import connect_by_joins
 from lcpool.ops.topk import KeepPlan, Kept
 
-# Beyond this many edges (4 GiB of indices) a pooled graph is taken for a mistake.
+# More edges than this (4 GiB of indices) are probably a mistake.
 MAX_EDGES = 2**28
-# On undirected graphs, A + AᵀA + A² + AᵀA² connects nodes that are so far apart.
+# On undirected graphs, A + AᵀA + A² + AᵀA² connects nodes at most this far apart.
 HOPS = 3
 TWICE = "'perm' names a node twice; keep each node once."
 
@@ -68,8 +67,8 @@ def cluster_connect(
 
     The cluster of a node is the node and all that have an edge into it. Two kept nodes are
     connected when an edge leads from the cluster of the first to the cluster of the second; on an
-    undirected graph, when they are at most three hops apart. With fewer ``hops`` the node itself
-    stands for the cluster of the first, A' = ones(A + A²)(î, î), or of both, A' = ones(A)(î, î).
+    undirected graph, when they are at most three hops apart. With two ``hops`` the first cluster is
+    only its node, A' = ones(A + A²)(î, î); with one hop both are, A' = ones(A)(î, î).
 
     Args:
         edge_index: source and target of each edge, ``[2, num_edges]``. Duplicate edges and
@@ -78,7 +77,7 @@ def cluster_connect(
         num_nodes: the number of nodes.
         self_loops: keep the diagonal of A', as the formula gives it.
         max_edges: refuse a pooled graph with more edges than this.
-        hops: how far apart nodes may be that are connected: 3, the paper's, 2 or 1.
+        hops: the largest distance of nodes that are connected: 3, as in the paper, 2 or 1.
 
     Returns:
         The edges of A', ``[2, num_pooled_edges]``, sorted and free of duplicates.
@@ -99,7 +98,7 @@ def cluster_connect(
 
 
 def check_hops(hops: int) -> int:
-    """``hops``, if there is such a neighbourhood."""
+    """``hops`` if it is 1, 2 or 3, else a ``ValueError``."""
     check_number("hops", hops)
     if hops not in range(1, HOPS + 1):
         raise ValueError(f"'hops' must be 1, 2 or 3, not {hops}.")
@@ -126,62 +125,40 @@ def connect_clusters(
     checks: Checks,
     hops: int = HOPS,
 ) -> Tensor:
-    """:func:`cluster_connect` on checked input, by a compiled kernel where there is one.
+    """:func:`cluster_connect` for checked input, by a compiled kernel if there is one.
 
-    A kernel may work graph by graph, from the graph of each node and how many each has and keeps,
-    where that is known.
+    With ``batch``, the graph of each node, and ``plan``, a kernel works graph by graph.
     """
+    perm = kept.perm
+    found: Tensor | None
     if is_traced():
-        return _connect_traced(edges, kept.perm, batch, plan, self_loops, max_edges, hops)
+        if plan is None:
+            plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
+        found = connect_traced(
+            edges.index, list(edges.rows()) if perm.is_cuda else [], edges.num_nodes, perm,
+            perm.new_zeros(edges.num_nodes) if batch is None else batch,
+            plan.sizes.counts, plan.kept.counts, self_loops, max_edges, hops,
+        )  # fmt: skip
+        return found
     options = (self_loops, max_edges, checks)
-    kernel = kernels(kept.perm)
-    found: Tensor | None = kernel.connect_clusters(edges, kept, batch, plan, *options, hops)
+    found = kernels(perm).connect_clusters(edges, kept, batch, plan, *options, hops)
     if found is not None:
         return found
-    S = clusters(edges.index, kept.perm, edges.num_nodes, checks)
-    itself = Assignment.of_nodes(kept.perm, edges.num_nodes)
+    S = clusters(edges.index, perm, edges.num_nodes, checks)
+    itself = Assignment.of_nodes(perm, edges.num_nodes)
     left, right = S if hops > 2 else itself, S if hops > 1 else itself
     return connect_by_joins(edges.index, None, right, *options, left)[0]
 
 
-def _connect_traced(
-    edges: Edges,
-    perm: Tensor,
-    batch: Tensor | None,
-    plan: KeepPlan | None,
-    self_loops: bool,
-    max_edges: int,
-    hops: int,
-) -> Tensor:
-    """:func:`connect_clusters` as an operator."""
-    if plan is None:
-        plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
-    batch = perm.new_zeros(edges.num_nodes) if batch is None else batch
-    found: Tensor = connect_traced(
-        edges.index, edges.rows() if perm.is_cuda else [], edges.num_nodes,
-        perm, batch, plan.sizes.counts, plan.kept.counts, self_loops, max_edges, hops,
-    )  # fmt: skip
-    return found
-
-
 class ConnectClusters:
-    """:func:`connect_clusters` of a traced call."""
+    """:func:`connect_clusters` as an operator, in calls that are traced."""
 
     @staticmethod
     def forward(
-        edge_index: Tensor,
-        rows: list[Tensor],
-        num_nodes: int,
-        perm: Tensor,
-        batch: Tensor,
-        sizes: Tensor,
-        kept: Tensor,
-        self_loops: bool,
-        max_edges: int,
-        hops: int,
-    ) -> Tensor:
-        """Put together again what an operator can only take apart."""
-        edges = Edges.of_rows(edge_index, num_nodes, rows)
+        edge_index: Tensor, rows: list[Tensor], num_nodes: int, perm: Tensor, batch: Tensor,
+        sizes: Tensor, kept: Tensor, self_loops: bool, max_edges: int, hops: int,
+    ) -> Tensor:  # fmt: skip
+        edges = Edges.of_rows(edge_index, num_nodes, BothWays(*rows) if rows else None)
         plan = KeepPlan(Sizes.of(sizes, perm.device), Sizes.of(kept, perm.device))
         kept_nodes = Kept(perm, batch.index_select(0, perm))
         options = (self_loops, max_edges, Checks(), hops)
@@ -207,14 +184,14 @@ def assignment_connect(
     self_loops: bool = True,
     max_edges: int = MAX_EDGES,
 ) -> tuple[Tensor, Tensor]:
-    r"""Connect clusters by the edges between their contributors, weights and gradients included.
+    r"""Connect clusters by the edges between their nodes, weights and gradients included.
 
     .. math::
         A' = {S'}^\top A S'
 
     Args:
         edge_index: source and target of each edge, ``[2, num_edges]``. Duplicate edges add up.
-        assignment: S', the contributions of nodes to the kept clusters.
+        assignment: S', the weights of nodes in the kept clusters.
         edge_weight: the entries of A; ones where it is None.
         self_loops: keep the diagonal of A'.
         max_edges: refuse a pooled graph with more edges than this.
@@ -234,7 +211,7 @@ def assignment_connect(
     check_edge_attr(edge_weight, edge_index)
     S = assignment.checked(checks)
     if edge_weight is not None:
-        edge_weight = one_weight_an_edge(edge_weight, edge_weight.dtype)
+        edge_weight = one_weight_per_edge(edge_weight, edge_weight.dtype)
     options = (self_loops, max_edges, checks)
     return connect_assignment(edge_index, S, edge_weight, None, None, *options)
 
@@ -255,14 +232,14 @@ def surviving_edge_attr(
         perm: the kept nodes.
         num_nodes: the number of nodes.
         pooled_edges: the edges of A', sorted and free of duplicates.
-        fill: the attribute of an edge of A' that A has not.
+        fill: the attribute of an edge of A' that is not in A.
     """
     old, attr = filter_edges(edge_index, edge_attr, perm, num_nodes)
     assert attr is not None
     size = pooled_edges.size(1)
     keys, wanted = (e[0] * perm.numel() + e[1] for e in (pooled_edges, old))
     place = torch.searchsorted(keys, wanted)
-    # Without the diagonal of A', a self-loop of A finds no place in it: a spare last row takes it.
+    # Where A' has no diagonal, self-loops of A go to an extra last row.
     found = keys[place.clamp(max=size - 1)] == wanted if size else torch.zeros_like(place).bool()
     place = place.where(found, size)
     total = attr.new_zeros(size + 1, *attr.shape[1:]).index_add(0, place, attr)

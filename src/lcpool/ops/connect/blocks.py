@@ -20,25 +20,25 @@ from lcpool.ops.connect import check_perm
 from lcpool.ops.kernels import kernels
 from lcpool.ops.product.joins import SparseRows, meetings, multiply, off_diagonal
 
-# A block of so many edges is 256 MiB of indices.
+# 256 MiB of indices.
 EDGES_PER_BLOCK = 2**24
 
 
 class RowSearch(Protocol):
-    """A graph in which rows of A' can be found."""
+    """Finds rows of A'."""
 
     def most_edges(self) -> Tensor:
-        """A bound on the entries of each row, much cheaper to find than the entries."""
+        """A bound on the entries of each row, much faster to find than the entries."""
 
     def rows(self, start: int, stop: int) -> Tensor:
         """The entries of rows ``start`` to ``stop``, sorted, as edges ``[2, num_edges]``."""
 
 
 class Blocks:
-    """The edges of A', block by block, each found when it is asked for.
+    """The edges of A' in blocks of rows, each computed when it is read.
 
-    ``len(blocks)``, ``blocks[i]`` and ``for edges in blocks`` do what they do for a list. The graph
-    is held by rows in 32-bit indices, so ``edge_index`` may go; to pickle it costs no search.
+    ``len(blocks)``, ``blocks[i]`` and ``for edges in blocks`` work as for a list. The graph is held
+    in 32-bit indices: ``edge_index`` may be deleted. Pickling computes no block.
 
     Attributes:
         rows: the pooled nodes whose edges each block holds.
@@ -67,18 +67,17 @@ class Blocks:
     ) -> Tensor:
         """Write all edges into a ``.npy`` file, and map it into memory.
 
-        Edge after edge in the file, source and target as 32-bit integers: an array of shape
-        ``[2, num_edges]`` in Fortran order, which ``numpy.load(path, mmap_mode="r")`` opens. It
-        appears under its name when it is whole; what happens before leaves what was there.
+        The file holds an array of 32-bit integers of shape ``[2, num_edges]`` in Fortran order,
+        which ``numpy.load(path, mmap_mode="r")`` opens. It gets its name when it is complete; until
+        then a file of this name stays as it was.
 
         Args:
             path: the file to write, or to replace.
-            progress: what to pass the blocks through, to show how many are done:
-                ``rich.progress.track``, ``tqdm.tqdm``.
+            progress: shows how many blocks are done: ``rich.progress.track``, ``tqdm.tqdm``.
 
         Returns:
-            The edges of A', ``[2, num_edges]``, int32, read from the file where they are used. To
-            change them does not change the file.
+            The edges of A', ``[2, num_edges]``, int32, mapped from the file. Changes to the tensor
+            do not change the file.
         """
         path = Path(path)
         if path.is_dir():
@@ -95,7 +94,7 @@ class Blocks:
 
 
 def write_header(file: IO[bytes], num_edges: int) -> None:
-    """Say what the file holds, in as many bytes whatever ``num_edges`` is: numpy leaves room."""
+    """Write numpy's header, which has the same length for any ``num_edges``."""
     shape = {"descr": "<i4", "fortran_order": True, "shape": (2, num_edges)}
     npy.write_array_header_1_0(file, shape)
 
@@ -107,23 +106,25 @@ def cluster_connect_blocks(
     self_loops: bool = True,
     edges_per_block: int = EDGES_PER_BLOCK,
 ) -> Blocks:
-    """:func:`~lcpool.cluster_connect` for a graph whose A' does not fit, in blocks of rows.
+    r"""Connect kept nodes whose clusters touch, in blocks of rows: A' may exceed memory.
 
-    The blocks one after the other are what :func:`~lcpool.cluster_connect` gives. A block takes at
-    most about 40 bytes of memory for each of ``edges_per_block`` and, in every thread, 5 for each
-    node.
+    .. math::
+        A' = \mathrm{ones}(A + A^\top A + A^2 + A^\top A^2)(\hat{i}, \hat{i})
+
+    The blocks together are the result of :func:`~lcpool.cluster_connect`. A block takes at most
+    about 40 bytes per edge and, in every thread, 5 bytes per node.
 
     Args:
         edge_index: source and target of each edge, ``[2, num_edges]``, int64 or int32.
         perm: the kept nodes î, each once, in the order that numbers the pooled graph.
         num_nodes: the number of nodes; they, and the edges, must be fewer than 2³¹.
         self_loops: keep the diagonal of A', as the formula gives it.
-        edges_per_block: the most edges of a block. A row is not divided: one that might be longer,
-            of a node near a hub, is a block of its own.
+        edges_per_block: the most edges of a block. Rows are not divided: one that may be longer, of
+            a node near a hub, is a block by itself.
 
     Returns:
-        The blocks: to iterate over, to index, or to write into a file that is mapped into memory
-        (:meth:`Blocks.save`).
+        The blocks: iterate over them, index them, or write them into a file that is mapped into
+        memory (:meth:`Blocks.save`).
 
     Example:
         >>> path = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
@@ -147,7 +148,7 @@ def cluster_connect_blocks(
 
 
 def cut(most_edges: Tensor, edges_per_block: int) -> list[range]:
-    """Ranges of rows, each as long as its bounds allow; no rows are one empty range."""
+    """Ranges of rows, each as long as ``edges_per_block`` allows; one empty range for no rows."""
     ends = most_edges.cumsum(0).cpu()
     rows, start, done = [], 0, 0
     while start < ends.numel():
@@ -171,11 +172,9 @@ class Joins:
         self.num_nodes, self.num_clusters, self.self_loops = num_nodes, S.num_clusters, self_loops
 
     def most_edges(self) -> Tensor:
-        """How often entries of a row meet: what a block holds at a time, before they are added."""
         return meetings(self.Sr, self.A, self.S)
 
     def rows(self, start: int, stop: int) -> Tensor:
-        """The entries of rows ``start`` to ``stop``."""
         left = self.Sr.entries.between(int(self.Sr.ptr[start]), int(self.Sr.ptr[stop]))
         half = multiply(left, self.A, self.num_nodes, Checks())
         whole = multiply(half, self.S, self.num_clusters, Checks())

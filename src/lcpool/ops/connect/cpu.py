@@ -1,10 +1,10 @@
 """Connect on a CPU: a search of depth three from each kept node.
 
-Sets of nodes are bits. Marking one is free of branches that no processor could foresee, and read
-word by word the columns of a row come out in order: nothing is sorted. In a large graph every step
-to another node is a miss of the cache, so the last two steps are taken once for each node, not for
-each kept node that it is near to: the rows of AS' are written down as lists. Batches of small
-graphs, whose sets are a few words, need no search: see :mod:`lcpool.ops.connect.cpu_bitsets`.
+Sets of nodes are bits: marking a node needs no branch, and read word by word the columns of a row
+are in order, so that nothing is sorted. In a large graph every step to another node is a cache
+miss. Therefore the last two steps are taken once per node, not once per kept node near it: the rows
+of AS' are stored as lists. Batches of small graphs, whose sets are a few words, need no search: see
+:mod:`lcpool.ops.connect.cpu_bitsets`.
 """
 
 from __future__ import annotations
@@ -36,41 +36,28 @@ from lcpool.ops.topk import KeepPlan, Kept
 
 __all__ = ["cluster_search", "connect_clusters"]
 
-# Rows of hubs stand together where nodes are kept by their degree: each thread takes some of all.
+# Parts per thread: where nodes are kept by degree, the long rows of hubs are next to each other.
 SHARE = 8
 
 
 def connect_clusters(
-    edges: Edges,
-    kept: Kept,
-    batch: Tensor | None,
-    plan: KeepPlan | None,
-    self_loops: bool,
-    max_edges: int,
-    checks: Checks,
-    hops: int,
-) -> Tensor:
-    return search_clusters(edges.index, kept.perm, edges.num_nodes, self_loops, max_edges, hops)
-
-
-def search_clusters(
-    edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, max_edges: int, hops: int
-) -> Tensor:
-    """The pattern of S'ᵀAS' for S = I + A, as bits or by a search."""
-    kept = perm.contiguous().numpy()
-    source, target = edge_index.contiguous().numpy()
-    edges = connect_small(source, target, kept, num_nodes, self_loops, max_edges, hops)
-    if edges is None:
-        edges, _ = search(prepare(source, target, kept, num_nodes, hops), self_loops, max_edges)
-    return torch.from_numpy(edges)
+    edges: Edges, kept: Kept, batch: Tensor | None, plan: KeepPlan | None,
+    self_loops: bool, max_edges: int, checks: Checks, hops: int,
+) -> Tensor:  # fmt: skip
+    perm, num_nodes = kept.perm.contiguous().numpy(), edges.num_nodes
+    source, target = edges.index.contiguous().numpy()
+    found = connect_small(source, target, perm, num_nodes, self_loops, max_edges, hops)
+    if found is None:
+        found, _ = search(prepare(source, target, perm, num_nodes, hops), self_loops, max_edges)
+    return torch.from_numpy(found)
 
 
 def search(
     graph: GraphRows, self_loops: bool, max_edges: int, values: Any = None
 ) -> tuple[Any, Any]:
-    """All edges of A', and with the ``values`` of A, S'ᵀ and S' their weights.
+    """All edges of A' and, with the ``values`` of A, S'ᵀ and S', their weights.
 
-    Where they might exceed ``max_edges`` they are counted first.
+    They are counted first where there may be more than ``max_edges``.
     """
     work = graph.out.size
     graph = with_lists(graph, LIST_EDGES) if values is None else graph
@@ -78,7 +65,7 @@ def search(
 
     def run(room: Any, values: Any) -> list[Any]:
         part = partial(find_rows, graph=graph, self_loops=self_loops, room=room, values=values)
-        return in_parts(part, most.size, work, EDGES_PER_THREAD, SHARE)
+        return in_parts(part, most.size, work, EDGES_PER_THREAD, share=SHARE)
 
     if most.sum() > max_edges:
         counts = run(None, None)
@@ -99,7 +86,7 @@ def find_rows(
         room: a bound on the length of each row (:func:`most_edges`), or None to count only.
         values: the entries of A, S'ᵀ and S'.
     """
-    # Numpy's memory comes in large pages, of which the system gives only those that are written.
+    # Pages that are never written take no memory.
     size = 0 if room is None else room[start:stop].sum()
     found = np.empty(size, np.uint32)
     weight = None if values is None else np.empty(size, values[0].dtype)
@@ -138,25 +125,22 @@ class ClusterSearch:
     self_loops: bool
 
     def most_edges(self) -> Tensor:
-        """A bound on the entries of each row."""
         return torch.from_numpy(self.room)
 
     def rows(self, start: int, stop: int) -> Tensor:
-        """The entries of rows ``start`` to ``stop``, searched by as many threads as torch has."""
-
         def find(first: int, last: int) -> Any:
             return find_rows(start + first, start + last, self.graph, self.self_loops, self.room)
 
         size = stop - start
         work = self.edges * size // max(self.room.size, 1)
-        edges, _ = stack_rows(start, in_parts(find, size, work, EDGES_PER_THREAD, SHARE))
+        edges, _ = stack_rows(start, in_parts(find, size, work, EDGES_PER_THREAD, share=SHARE))
         return torch.from_numpy(edges)
 
 
 def cluster_search(
     edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool
 ) -> ClusterSearch:
-    # Not made contiguous: edges that are mapped into memory are read where they lie.
+    # Not made contiguous: edges that are mapped from a file are not copied.
     source, target = edge_index.numpy()
     graph = prepare(source, target, perm.contiguous().numpy(), num_nodes)
     graph = with_lists(graph, FEW_LIST_EDGES)
@@ -169,13 +153,13 @@ def search_rows(
 ):  # fmt: skip
     """The lengths of rows ``start`` to ``stop`` of A'; their columns, in order, and weights.
 
-    Where ``found`` has no room they are only counted. Without ``values`` there are no weights, and
-    without ``A`` it is in ``onto`` already: numba leaves out all that is for them.
+    If ``found`` is empty, they are only counted. Without ``values`` there are no weights; without
+    ``A``, ``onto`` holds AS'. Numba compiles these cases without the code of the others.
     """
     num_nodes, num_kept = onto_ptr.size - 1, into_ptr.size - 1
     seen = np.zeros(num_nodes // 64 + 1, np.int64)
     reached = np.empty(num_nodes, np.uint32)
-    # The kept nodes that are hit, a bit each; which words of that are not zero, and of that.
+    # A bit per kept node that is hit; which words of these are not zero; which words of those.
     hit = np.zeros(num_kept // 64 + 1, np.int64)
     words = np.zeros(hit.size // 64 + 1, np.int64)
     tops = np.zeros(words.size // 64 + 1, np.int64)

@@ -1,13 +1,12 @@
 """Connect for batches of small graphs on a CPU: sets of kept nodes as bits, a hop as an OR.
 
-Each node holds a row of bits, one for every kept node of its graph. One walk over the edges gives
-the rows of S', a second those of AS', a third those of S'ᵀAS', and the bits that are set are
-written down in order. Edges are walked as they come; nothing is sorted and nothing searched.
+Each node has a row of bits, one per kept node of its graph. One pass over the edges gives the rows
+of S', a second those of AS', a third those of S'ᵀAS'; then the bits that are set are written as
+edges, in order. Nothing is sorted or searched.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,10 @@ from lcpool.graph.checks import check_max_edges
 from lcpool.ops.compiled import compiled
 from lcpool.ops.threads import in_parts
 
-# Words of 64 bits that a row may have, on average over the nodes: beyond, a search takes less.
+# The most words of 64 bits per row, on average over the nodes; with more, a search is faster.
 MAX_WORDS = 16
-# Words that must be joined, or written, before a second thread pays.
-LEAST = 2**18
+# A second thread pays from this many words on.
+WORDS_PER_THREAD = 2**18
 
 
 def connect_small(
@@ -28,7 +27,7 @@ def connect_small(
 ) -> Any:
     """The pattern of S'ᵀAS' for S = I + A, or None where graphs are large.
 
-    With two ``hops`` the first S is I, with one both are.
+    With two ``hops`` the first S is I, with one both are I.
     """
     block, nodes, edges = find_blocks(source, target, num_nodes)
     place, name, bits, words = lay_out(kept, block, nodes)
@@ -36,25 +35,22 @@ def connect_small(
         return None
     onto, reach = np.zeros((2, words[-1]), np.int64)
     blocks = (nodes, edges, bits, words)
-    spread = partial(
-        spread_blocks, source=source, target=target, place=place, blocks=blocks,
-        self_loops=self_loops, hops=hops, onto=onto, reach=reach,
-    )  # fmt: skip
-    in_parts(spread, nodes.size - 1, source.size * words[-1] // max(num_nodes, 1), LEAST)
+    work = source.size * words[-1] // max(num_nodes, 1)
+    given = (source, target, place, blocks, self_loops, hops, onto, reach)
+    in_parts(connect_blocks, nodes.size - 1, work, WORDS_PER_THREAD, *given)
     rows = (kept, block, blocks, onto)
     ptr = count_bits(*rows)
     check_max_edges(max_edges, ptr[-1])
     found = np.empty((2, ptr[-1]), np.int64)
-    write = partial(write_bits, rows=rows, name=name, ptr=ptr, found=found)
-    in_parts(write, kept.size, ptr[-1], LEAST)
+    in_parts(write_bits, kept.size, ptr[-1], WORDS_PER_THREAD, rows, name, ptr, found)
     return found
 
 
 @compiled
 def find_blocks(source, target, num_nodes):
-    """The nodes cut where no edge leads across, as between the graphs of a batch.
+    """Cut the nodes where no edge crosses, as between the graphs of a batch.
 
-    The edges of a block stand together: where they do not, blocks are joined until they do.
+    The edges of a block must be next to each other: blocks where they are not are joined.
 
     Returns:
         The block of each node, where the blocks begin, and where their edges do.
@@ -83,10 +79,10 @@ def find_blocks(source, target, num_nodes):
 
 @compiled
 def lay_out(kept, block, nodes):
-    """Which bit is whose.
+    """Give each kept node a bit.
 
     Returns:
-        The bit of each node in its block, -1 where it is not kept; the kept nodes by block and bit;
+        The bit of each node in its block, −1 if it is not kept; the kept nodes by block and bit;
         where each block begins among them; and where its rows begin among all words.
     """
     bits = np.zeros(nodes.size, np.int64)
@@ -106,12 +102,12 @@ def lay_out(kept, block, nodes):
 
 
 @compiled
-def spread_blocks(start, stop, source, target, place, blocks, self_loops, hops, onto, reach):
-    """S'ᵀAS' of each block, in place of ``onto``; rows of nodes that are not kept mean nothing."""
+def connect_blocks(start, stop, source, target, place, blocks, self_loops, hops, onto, reach):
+    """Write S'ᵀAS' of each block into ``onto``; rows of nodes that are not kept are meaningless."""
     nodes, edges, _, words = blocks
     for b in range(start, stop):
         first, size = nodes[b], nodes[b + 1] - nodes[b]
-        # Unsigned: numba need not ask of an index whether it counts from the end.
+        # Unsigned: numba omits the check for negative indices.
         length = np.uint64((words[b + 1] - words[b]) // size)
         S, AS = onto[words[b] : words[b + 1]], reach[words[b] : words[b + 1]]
         for i in range(size):
@@ -124,7 +120,7 @@ def spread_blocks(start, stop, source, target, place, blocks, self_loops, hops, 
             s, t = np.uint64(source[e] - first) * length, np.uint64(target[e] - first) * length
             for w in range(length):
                 AS[s + w] |= S[t + w]
-        # The rows of S' have served: the ones of A' take their place.
+        # S' is no longer needed: its memory is used for A'.
         S[:] = AS
         for e in range(edges[b], edges[b + 1] if hops > 2 else edges[b]):
             s, t = np.uint64(source[e] - first) * length, np.uint64(target[e] - first) * length
@@ -138,9 +134,9 @@ def spread_blocks(start, stop, source, target, place, blocks, self_loops, hops, 
 
 @compiled
 def bit_of(place):
-    """The word of a bit and the bit in it; none for a node that is not kept.
+    """The word of a bit and the bit in it; 0 for a node that is not kept.
 
-    Nodes are kept in no order that a processor could foresee: a branch here would cost the most.
+    Without a branch, which the processor could not predict.
     """
     return np.uint64(max(place, 0) >> 6), (place >= 0) << (place & 63)
 

@@ -1,8 +1,7 @@
-"""A graph by rows on a CPU: A, S'ᵀ and S', as where rows begin and their columns, of each."""
+"""A, S'ᵀ and S' by rows on a CPU."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,26 +9,26 @@ import numpy as np
 from lcpool.ops.compiled import compiled
 from lcpool.ops.threads import in_parts
 
-# Fewer edges than this are connected sooner by one thread than by two that must be woken.
+# With fewer edges than this, waking a second thread does not pay.
 EDGES_PER_THREAD = 8192
-# Entries of 4 bytes that the lists of AS' may have for each edge: around hubs they are too long to
-# keep. Where A' is found in blocks, memory counts for more.
+# Entries of 4 bytes that the lists of AS' may have per edge: around hubs they are too long. Fewer
+# where A' is found in blocks, to save memory.
 LIST_EDGES, FEW_LIST_EDGES = 16, 4
-TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: take it in parts."
+TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: divide it into parts."
 
 
 class GraphRows(NamedTuple):
     """A, S'ᵀ and S' by rows: where each row begins, and its columns.
 
-    Compiled functions take it as a plain tuple, of which numba finds the types sooner.
+    Compiled functions take it as a plain tuple, which numba dispatches faster.
 
     Attributes:
-        out_ptr: the rows of A, or None where ``onto`` holds AS'.
+        out_ptr: the rows of A; None where ``onto`` holds AS'.
         out: the targets of each node's edges.
         into_ptr: the rows of S'ᵀ.
         into: the nodes of each cluster.
         onto_ptr: the rows of S', or of AS'.
-        onto: the clusters of each node, or those that its edges lead to.
+        onto: the clusters of each node, or those of the targets of its edges.
     """
 
     out_ptr: Any
@@ -41,10 +40,10 @@ class GraphRows(NamedTuple):
 
 
 def prepare(source: Any, target: Any, kept: Any, num_nodes: int, hops: int = 3) -> GraphRows:
-    """A by rows, the clusters of kept nodes (rows of S'ᵀ), and the kept nodes' names by row of S'.
+    """A, S'ᵀ and S' by rows, for S = I + A.
 
-    Row m of S' lists the kept nodes that m contributes to: itself and the targets of its edges.
-    With two ``hops`` I stands for S in S'ᵀ, with one in S' too.
+    Row m of S' lists the kept nodes whose cluster has m: itself and the targets of its edges. With
+    two ``hops`` S'ᵀ is made from I, with one S' too.
     """
     if source.size + kept.size >= 2**32:
         raise ValueError(TOO_MANY)
@@ -61,35 +60,34 @@ def prepare(source: Any, target: Any, kept: Any, num_nodes: int, hops: int = 3) 
 
 
 def with_lists(graph: GraphRows, list_edges: int) -> GraphRows:
-    """The graph with AS' in the place of S' and nothing in that of A, unless that is too much."""
+    """The graph with AS' in place of S' and A, unless that takes too much memory."""
     edges, ptr = graph.out.size, list_ends(tuple(graph))
     if ptr[-1] > min(list_edges * edges, 2**32 - 1):
         return graph
     ptr, col = ptr.astype(np.uint32), np.empty(ptr[-1], np.uint32)
-    part = partial(write_lists, graph=tuple(graph), ptr=ptr, col=col)
-    in_parts(part, ptr.size - 1, edges, EDGES_PER_THREAD)
+    in_parts(write_lists, ptr.size - 1, edges, EDGES_PER_THREAD, tuple(graph), ptr, col)
     return GraphRows(None, None, graph.into_ptr, graph.into, ptr, col)
 
 
 def most_edges(graph: GraphRows) -> Any:
-    """A bound on the entries of each row of A': the number of ways to make one, or all columns."""
+    """A bound on the entries of each row of A'."""
     ptr = graph.onto_ptr if graph.out is None else list_ends(tuple(graph))
     return count_ways(graph.into_ptr, graph.into, ptr)
 
 
 @compiled
 def to_rows(row, col, value, num_rows, index):
-    """Where each row begins, its columns and, if any, its entries, in the order that they had.
+    """Sort entries by row: where each row begins, its columns and, if any, its values.
 
-    ``index`` is the type of what is counted. Unsigned, numba need not ask of one whether it counts
-    from the end.
+    The order within a row stays. ``index`` is the integer type; with an unsigned one, numba omits
+    the check for negative indices.
     """
     if row.size >= 2**32:
         raise ValueError(TOO_MANY)
     ptr = np.zeros(num_rows + 2, index)
     for e in range(row.size):
         ptr[row[e] + 2] += 1
-    # Cumulated one place late: filling row r advances ptr[r + 1] from its start to its end.
+    # Summed one place late: filling row r advances ptr[r + 1] from its start to its end.
     for r in range(2, num_rows + 2):
         ptr[r] += ptr[r - 1]
     cols = np.empty(row.size, index)
@@ -143,7 +141,7 @@ def cluster_rows(source, target, kept, num_nodes, hops):
 
 @compiled
 def count_ways(into_ptr, into, ptr):
-    """How many entries the lists of AS' of a cluster's nodes have, at most as many as clusters."""
+    """The length of the lists of AS' of each cluster's nodes, at most the number of clusters."""
     most = np.zeros(into_ptr.size - 1, np.int64)
     for p in range(most.size):
         for c in range(into_ptr[p], into_ptr[p + 1]):
@@ -154,7 +152,7 @@ def count_ways(into_ptr, into, ptr):
 
 @compiled
 def list_ends(graph):
-    """Where the list of each node's row of AS' begins, and the end of the last."""
+    """Where the list of each row of AS' begins, and the end of the last."""
     out_ptr, out, _, _, onto_ptr, _ = graph
     ptr = np.zeros(out_ptr.size, np.int64)
     for n in range(out_ptr.size - 1):
@@ -166,7 +164,7 @@ def list_ends(graph):
 
 @compiled
 def write_lists(start, stop, graph, ptr, col):
-    """The kept nodes to whose clusters the targets of each node's edges belong, as often."""
+    """The rows of AS': the clusters of the targets of each node's edges, duplicates included."""
     out_ptr, out, _, _, onto_ptr, onto = graph
     for n in range(start, stop):
         at = ptr[n]

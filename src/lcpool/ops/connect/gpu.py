@@ -1,8 +1,8 @@
 """The pattern of S'ᵀAS' on a GPU: sets of clusters as bits, a hop as an OR over neighbours.
 
-Each node holds a row of bits, one for every cluster of its graph. Three sweeps give the rows of S',
-AS' and S'ᵀAS'; a fourth writes down the bits that are set. Nothing is sorted here, and the host
-waits once, for the number of edges.
+Each node has a row of bits, one per cluster of its graph. Three kernels give the rows of S', AS'
+and S'ᵀAS'; a fourth writes the bits that are set as edges. Nothing is sorted, and the host
+synchronises once, for the number of edges.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from lcpool.ops.topk import KeepPlan, Kept
 __all__ = ["cluster_search", "connect_clusters"]
 
 BITS = 32
-# Words of 32 bits that the rows may take together (1 GiB); what needs more is left to joins.
+# The most words of 32 bits in all rows (1 GiB); else joins.
 MAX_WORDS = 2**28
-# Stands before the counts of edges where something leads out of its graph: none comes near.
+# Added to the counts of edges if an edge leads out of its graph; larger than any count.
 STRAY = tl.constexpr(2**62)
 
 
@@ -36,9 +36,9 @@ class ClusterLayout(NamedTuple):
 
     Attributes:
         batch: the graph of each node.
-        of_cluster: the graph of each cluster; these stand by graph.
+        of_cluster: the graph of each cluster, sorted.
         first: the first cluster of each graph, and the end of the last.
-        most: the most clusters of a graph, on the host.
+        most: the largest number of clusters of a graph, on the host.
     """
 
     batch: Tensor
@@ -48,27 +48,9 @@ class ClusterLayout(NamedTuple):
 
 
 def connect_clusters(
-    edges: Edges,
-    kept: Kept,
-    batch: Tensor | None,
-    plan: KeepPlan | None,
-    self_loops: bool,
-    max_edges: int,
-    checks: Checks,
-    hops: int,
-) -> Tensor | None:
-    """The pattern of S'ᵀAS' for S = I + A, or None where its bits take too much memory.
-
-    Args:
-        edges: A.
-        kept: the kept nodes, by graph.
-        batch: the graph of each node.
-        plan: how many nodes each graph has and keeps. Without it, all are one graph.
-        self_loops: keep the diagonal.
-        max_edges: refuse more edges than this.
-        checks: pending verdicts, read with the number of edges.
-        hops: with two the first S is I, with one both are.
-    """
+    edges: Edges, kept: Kept, batch: Tensor | None, plan: KeepPlan | None,
+    self_loops: bool, max_edges: int, checks: Checks, hops: int,
+) -> Tensor | None:  # fmt: skip
     perm, of_kept, place = kept
     if plan is None:
         plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
@@ -83,13 +65,15 @@ def connect_clusters(
     if hops == 3:
         onto, members = edges.out, edges.into
     else:
-        members = Neighbours(torch.zeros_like(edges.out.ptr), edges.out.node)  # the node alone
+        members = Neighbours(
+            torch.zeros_like(edges.out.ptr), edges.out.node
+        )  # only the node itself
         onto = edges.out if hops == 2 else members
     return pattern(onto, edges.out, members, (place, perm), graphs, self_loops, max_edges, checks)
 
 
 def fits(num_nodes: int, num_clusters: int, most: int) -> bool:
-    """Whether there are nodes and bits, and not too many."""
+    """Whether there are nodes and clusters, and their bits fit into ``MAX_WORDS``."""
     return num_nodes > 0 < cdiv(most, BITS) * (num_nodes + num_clusters) <= MAX_WORDS
 
 
@@ -103,34 +87,36 @@ def pattern(
     max_edges: int,
     checks: Checks,
 ) -> Tensor | None:
-    """The edges of S'ᵀAS', sorted, or None where something leads out of its graph.
+    """The edges of S'ᵀAS', sorted, or None if an edge or an entry leads out of its graph.
 
     Args:
         onto: S' by rows: the clusters of each node.
         out: A by rows: the targets of each node's edges.
         members: S'ᵀ by rows: the nodes of each cluster.
-        names: with S = I + A, ``onto`` and ``members`` are rows of A and Aᵀ; these are the cluster
-            of each node, −1 for none, and the node of each cluster.
+        names: for S = I + A, where ``onto`` and ``members`` are rows of A and Aᵀ: the cluster of
+            each node, −1 for none, and the node of each cluster.
         graphs: which nodes and clusters belong together.
         self_loops: keep the diagonal.
         max_edges: refuse more edges than this.
-        checks: pending verdicts, read with the number of edges.
+        checks: pending checks, read with the number of edges.
     """
     batch, of_cluster, first, most = graphs
-    # As far apart as the longest rows need; the others leave a gap.
+    # All rows have the length of the longest.
     stride = cdiv(most, BITS)
-    # Words that a program takes at a time: those of a usual row.
+    # Words that a program takes at a time: those of an average row.
     width = min(BITS, power_of_2(cdiv(of_cluster.numel(), BITS * (first.numel() - 1))))
     local, (place, perm) = names is not None, names or (batch, batch)
     nodes, clusters = (batch.numel(),), (of_cluster.numel(),)
     words = (stride * batch.numel(), stride * batch.numel(), stride * of_cluster.numel())
     S, AS, found = (batch.new_empty(size, dtype=torch.int32) for size in words)
     counts = first.new_empty(of_cluster.numel() + 1)
-    mark[nodes](
+    mark_clusters[nodes](
         onto.ptr, onto.node, place, batch, first, stride, S, counts, local, width, num_warps=1
     )
-    hop[nodes](out.ptr, out.node, batch, first, stride, S, AS, counts, width, num_warps=1)
-    gather[clusters](
+    or_over_targets[nodes](
+        out.ptr, out.node, batch, first, stride, S, AS, counts, width, num_warps=1
+    )
+    or_over_members[clusters](
         members.ptr, members.node, perm, batch, of_cluster, first, stride, AS, found, counts,
         self_loops, local, width, num_warps=1,
     )  # fmt: skip
@@ -140,7 +126,7 @@ def pattern(
         return None
     check_max_edges(max_edges, total)
     edges = first.new_empty(2, total)
-    write[clusters](of_cluster, first, stride, found, ptr, edges, total, width, num_warps=1)
+    write_edges[clusters](of_cluster, first, stride, found, ptr, edges, total, width, num_warps=1)
     return edges
 
 
@@ -152,12 +138,12 @@ def clusters_of(g, first):
 
 
 @kernel
-def mark(
+def mark_clusters(
     ptr, node, place, batch, first, stride, S, counts, LOCAL: tl.constexpr, WORDS: tl.constexpr
 ):
-    """S': the clusters that a node contributes to. LOCAL: itself and the targets of its edges."""
+    """S': the clusters of each node. LOCAL: those of itself and of the targets of its edges."""
     i = tl.program_id(0).to(tl.int64)
-    tl.store(counts, tl.zeros((), tl.int64), i == 0)  # until something leads out of its graph
+    tl.store(counts, tl.zeros((), tl.int64), i == 0)  # STRAY if an edge leads out of its graph
     zero, size = clusters_of(tl.load(batch + i), first)
     start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
     for block in range(0, (size + 31) // 32, WORDS):
@@ -175,20 +161,20 @@ def mark(
 
 @triton.jit
 def bit_of(cluster, zero, word):
-    """The bit of a cluster, nothing for −1."""
+    """The bit of a cluster in a row, 0 for −1."""
     place = cluster - zero
     here = (cluster >= 0) & (place // 32 == word)
     return tl.where(here, 1 << (place % 32).to(tl.int32), 0)
 
 
 @kernel
-def hop(ptr, node, batch, first, stride, S, AS, counts, WORDS: tl.constexpr):
+def or_over_targets(ptr, node, batch, first, stride, S, AS, counts, WORDS: tl.constexpr):
     """AS': the union over the targets of a node's edges."""
     i = tl.program_id(0).to(tl.int64)
     g = tl.load(batch + i)
     _, size = clusters_of(g, first)
     start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
-    # Once even where there is no bit, to see whether an edge leads out of the graph.
+    # At least once, to find edges that lead out of the graph.
     for block in range(0, tl.maximum((size + 31) // 32, 1), WORDS):
         word = block + tl.arange(0, WORDS)
         bits = tl.zeros((WORDS,), tl.int32)
@@ -200,11 +186,11 @@ def hop(ptr, node, batch, first, stride, S, AS, counts, WORDS: tl.constexpr):
 
 
 @kernel
-def gather(
+def or_over_members(
     ptr, node, perm, batch, of_cluster, first, stride, AS, found, counts,
     SELF_LOOPS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
 ):  # fmt: skip
-    """S'ᵀAS': the union over the nodes of a cluster, and how many it is."""
+    """S'ᵀAS': the union over the nodes of a cluster, and its size."""
     p = tl.program_id(0).to(tl.int64)
     g = tl.load(of_cluster + p)
     zero, size = clusters_of(g, first)
@@ -231,7 +217,7 @@ def gather(
 
 
 @kernel
-def write(of_cluster, first, stride, found, ptr, edges, total, WORDS: tl.constexpr):
+def write_edges(of_cluster, first, stride, found, ptr, edges, total, WORDS: tl.constexpr):
     """The bits that are set, as edges."""
     p = tl.program_id(0).to(tl.int64)
     zero, size = clusters_of(tl.load(of_cluster + p), first)

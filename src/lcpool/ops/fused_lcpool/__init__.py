@@ -1,33 +1,30 @@
-r"""LCPool but for its edges as one operator.
+r"""The score, selection and reduction of LCPool as one operator: all but its edges.
 
 .. math::
     s = \mathrm{LCSMP}(X, A), \quad h = \mathrm{softmax}(s), \quad \hat{i} = \mathrm{topk}(s), \quad
     X' = (X \odot h)(\hat{i}, :)
 
-The gradient of X comes in two parts, through X' and through s. Here the product that ends the
-second is added to the first in place.
+Layer by layer the scores alone are some thirty operations in both passes, each of which reads and
+writes the features of all nodes, and is a launch on a GPU. The operator does what lies between the
+matrix products in two kernels per pass, and X·W_d and X·W_x as one product, YG = X [W_d; W_x]ᵀ. The
+gradient of X has two parts, through X' and through s: the product that ends the second is added to
+the first in place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from lcpool.graph.edges import BOTH_WAYS, BothWays, Edges
 from lcpool.graph.graph import Graph
+from lcpool.graph.sizes import owners
 from lcpool.ops.gate.plain import gate
 from lcpool.ops.kernels import kernels
-from lcpool.ops.lcsmp import (
-    PARAMETERS,
-    LCSMPBackward,
-    LCSMPParameters,
-    LCSMPScores,
-    by_layers,
-    gradients_again,
-    take_apart,
-)
-from lcpool.ops.message import ROWS, both_ways
+from lcpool.ops.lcsmp import LCSMPParameters, scores
 from lcpool.ops.operator import operator
 from lcpool.ops.readout.plain import softmax
 from lcpool.ops.topk import KeepPlan, Kept
@@ -40,10 +37,10 @@ class GatedTopK(NamedTuple):
         X: X' = (X ⊙ h)(î, :).
         score: h(î).
         perm: î.
-        batch: the graph of each.
-        place: where each node stands in î, −1 where it was dropped.
+        batch: the graph of each kept node.
+        place: the position of each input node in î, −1 if it was dropped.
+        ok: 1 if no h is NaN.
         h: the softmax of the scores over each graph.
-        ok: 1 if all h are numbers.
     """
 
     X: Tensor
@@ -51,55 +48,113 @@ class GatedTopK(NamedTuple):
     perm: Tensor
     batch: Tensor
     place: Tensor
+    ok: Tensor
     h: Tensor
+
+
+class Inputs(NamedTuple):
+    """What the operator takes: X, the parameters of LCSMP, A by rows, and the sizes of graphs."""
+
+    x: Tensor
+    W_d: Tensor
+    b_d: Tensor
+    W_fd: Tensor
+    b_fd: Tensor
+    W_x: Tensor
+    b_x: Tensor
+    w_s: Tensor
+    b_s: Tensor
+    ptr: Tensor
+    node: Tensor
+    out_ptr: Tensor
+    out_node: Tensor
+    counts: Tensor
+    graph_ptr: Tensor
+    kept_ptr: Tensor
+    num_kept: int
+
+    @property
+    def parameters(self) -> LCSMPParameters:
+        return LCSMPParameters(*self[1:9])
+
+    @property
+    def edges(self) -> Edges:
+        index = torch.stack([self.node, owners(self.ptr, self.node.numel())])
+        return Edges.of_rows(index, self.x.size(0), BothWays(*self[9:13]))
+
+
+class Saved(NamedTuple):
+    """The results that are kept for the gradient, with W = [W_d; W_x], YG = XWᵀ and F = D W_fdᵀ."""
+
+    perm: Tensor
+    batch: Tensor
+    place: Tensor
+    ok: Tensor
+    h: Tensor
+    W: Tensor
+    YG: Tensor
+    D: Tensor
+    F: Tensor
+
+
+class Selected(NamedTuple):
+    """X', h(î), the kept nodes, and whether no h is NaN."""
+
+    X: Tensor
+    score: Tensor
+    kept: Kept
     ok: Tensor
 
 
 def score_and_select(
     x: Tensor, graph: Graph, plan: KeepPlan, parameters: LCSMPParameters
-) -> tuple[Tensor, Tensor, Kept, Tensor]:
-    """X', h(î), î, and whether all h are numbers.
+) -> Selected:
+    """Score the nodes by LCSMP, and keep the best of each graph.
 
     Args:
         x: node features, ``[num_nodes, channels]``, of the parameters' type.
-        graph: A, and the graphs, whose nodes stand together.
+        graph: A, and the graphs, whose nodes must be sorted by graph.
         plan: how many nodes each graph keeps.
-        parameters: LCSMP's.
+        parameters: those of LCSMP.
     """
     sizes, kept = plan.sizes, plan.kept
-    X, score, perm, batch, ok, place, *_ = lcpool(
-        x, *parameters, *both_ways(graph.edges, x, *parameters),
+    X, score, perm, batch, place, ok, *_ = lcpool(
+        x, *parameters, *graph.edges.both_ways(x, *parameters),
         sizes.counts, sizes.ptr, kept.ptr, kept.total,
     )  # fmt: skip
-    return X, score, Kept(perm, batch, place), ok
+    return Selected(X, score, Kept(perm, batch, place), ok)
 
 
 class LCPool:
-    """X', h(î), î, its graphs, a verdict, the place of each node in î; h, and LCSMP's values."""
+    """The fields of :class:`GatedTopK`, then those of :class:`Saved` that are not among them."""
 
     results = 6
 
     @staticmethod
-    def forward(
-        x: Tensor, W_d: Tensor, b_d: Tensor, W_fd: Tensor, b_fd: Tensor, W_x: Tensor, b_x: Tensor,
-        w_s: Tensor, b_s: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor | None,
-        out_node: Tensor | None, counts: Tensor, graph_ptr: Tensor, kept_ptr: Tensor, num_kept: int,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
-        """Score, then select."""
-        x = x.contiguous()
-        s, *values = LCSMPScores.forward(x, W_d, b_d, W_fd, b_fd, W_x, b_x, w_s, b_s, ptr, node)
-        kept = kernels(x).softmax_topk_gate(x, s, counts, graph_ptr, kept_ptr, num_kept)
-        return (
-            kept.X, kept.score, kept.perm, kept.batch, kept.ok, kept.place, kept.h, *values,
-        )  # fmt: skip
+    def forward(*inputs: Any) -> tuple[Tensor, ...]:
+        given = Inputs(*inputs)
+        x, kernel = given.x.contiguous(), kernels(given.x)
+        W = torch.cat([given.W_d, given.W_x])
+        YG = torch.mm(x, W.t())
+        D = kernel.shifted_difference_sum(YG, given.b_d, given.ptr, given.node)
+        F = torch.mm(D, given.W_fd.t())
+        s = kernel.combine(F, YG, given.b_fd, given.b_x, given.w_s.view(-1), given.b_s)
+        kept = kernel.softmax_topk_gate(
+            x, s, given.counts, given.graph_ptr, given.kept_ptr, given.num_kept
+        )
+        return *kept, W, YG, D, F
 
     @staticmethod
-    def fake(x: Tensor, W_d: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-        *_, kept_ptr, num_kept = rest
-        nodes, kept = kept_ptr.new_empty(x.size(0)), kept_ptr.new_empty(num_kept)
-        s, *values = LCSMPScores.fake(x, W_d)
-        X, score = x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept)
-        return X, score, kept, kept.clone(), kept_ptr.new_empty(()), nodes, s, *values
+    def fake(*inputs: Any) -> tuple[Tensor, ...]:
+        given = Inputs(*inputs)
+        x, (width, channels) = given.x, given.W_d.shape
+        kept, nodes = given.ptr.new_empty(given.num_kept), given.ptr.new_empty(x.size(0))
+        gated = GatedTopK(
+            x.new_empty(given.num_kept, channels), x.new_empty(given.num_kept),
+            kept, kept.clone(), nodes, given.ptr.new_empty(()), x.new_empty(x.size(0)),
+        )  # fmt: skip
+        YG, D, F = (x.new_empty(x.size(0), size) for size in (2 * width, width, width))
+        return *gated, x.new_empty(2 * width, channels), YG, D, F
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -111,25 +166,47 @@ class LCPool:
     def backward(
         ctx: Any, grad: Tensor | None, grad_score: Tensor | None, *_: Any
     ) -> tuple[Tensor | None, ...]:
-        """Of x and of the parameters."""
-        (
-            perm, _, _, place, h, W, YG, D, F, x, *parameters, ptr, node, out_ptr, out_node,
-            counts, graph_ptr, kept_ptr,
-        ) = ctx.saved_tensors  # fmt: skip
-        given, rows = LCSMPParameters(*parameters), [ptr, node, out_ptr, out_node]
-        grad = h.new_zeros(perm.numel(), x.size(1)) if grad is None else grad
-        if torch.is_grad_enabled():  # The gradient's own gradient is asked for.
-            outputs = gate(x, softmax(by_layers(x, given, rows), graph_ptr), perm)
-            grads = [grad, h.new_zeros(perm.numel()) if grad_score is None else grad_score]
-            found = gradients_again(outputs, grads, [x, *given], ctx.needs_input_grad)
+        saved, inputs = split(ctx.saved_tensors)
+        if grad is None:
+            grad = saved.h.new_zeros(saved.perm.numel(), inputs.x.size(1))
+        if torch.is_grad_enabled():  # The gradient must have a gradient itself.
+            h = softmax(scores(inputs.x, inputs.edges, inputs.parameters), inputs.graph_ptr)
+            outputs = gate(inputs.x, h, saved.perm)
+            grads = [grad, torch.zeros_like(outputs[1]) if grad_score is None else grad_score]
+            found = differentiable_gradients(outputs, grads, inputs[:9], ctx.needs_input_grad)
         else:
-            inputs = [x, given.b_d, given.W_fd, given.b_fd, given.b_x, given.w_s]
-            of_x, *of_parameters = lcpool_backward(
-                grad, grad_score, [perm, place, h], [W, YG, D, F], inputs, rows, counts, graph_ptr,
-                kept_ptr,
-            )  # fmt: skip
-            found = [of_x, *take_apart(*of_parameters)]
-        return *found, *[None] * 8
+            of_x, *of_parameters = lcpool_backward(grad, grad_score, list(ctx.saved_tensors))
+            found = [of_x, *parameter_gradients(*of_parameters)]
+        return *found, *(None,) * 8
+
+
+def split(tensors: Sequence[Tensor]) -> tuple[Saved, Inputs]:
+    """The tensors that :class:`LCPool` saves, by name."""
+    count = len(Saved._fields)
+    return Saved(*tensors[:count]), Inputs._make([*tensors[count:], 0])
+
+
+def parameter_gradients(of_W: Tensor, of_W_fd: Tensor, sums: Tensor) -> LCSMPParameters:
+    """The gradients of the parameters one by one."""
+    width = of_W_fd.size(0)
+    of_W_d, of_W_x = torch.split_with_sizes(of_W, [width, width])
+    of_b_fd, of_b_x, of_w_s, of_b_s, of_b_d = torch.split_with_sizes(
+        sums, [width, width, width, 1, width]
+    )
+    of_w_s = of_w_s.view(1, -1)
+    return LCSMPParameters(of_W_d, of_b_d, of_W_fd, of_b_fd, of_W_x, of_b_x, of_w_s, of_b_s)
+
+
+def differentiable_gradients(
+    outputs: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    wanted: Sequence[bool],
+) -> list[Tensor | None]:
+    """The gradients of the inputs for which they are wanted, by autograd."""
+    some = [value for value, want in zip(inputs, wanted, strict=False) if want]
+    found = iter(torch.autograd.grad(outputs, some, grads, create_graph=True))
+    return [next(found) if want else None for want in wanted[: len(inputs)]]
 
 
 class LCPoolBackward:
@@ -137,40 +214,38 @@ class LCPoolBackward:
 
     @staticmethod
     def forward(
-        grad: Tensor, grad_score: Tensor | None, chosen: list[Tensor], values: list[Tensor],
-        inputs: list[Tensor], rows: list[Tensor], counts: Tensor, graph_ptr: Tensor,
-        kept_ptr: Tensor,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
-        """What flows past the scores, and then through them."""
-        (perm, place, h), (W, YG, D, F) = chosen, values
-        x, b_d, W_fd, b_fd, b_x, w_s = inputs
-        ptr, node, out_ptr, out_node = rows
-        x = x.contiguous()
-        kernel, grad = kernels(h), grad.contiguous()
-        grad_score = None if grad_score is None else grad_score.contiguous()
-        of_s, past = kernel.softmax_topk_gate_backward(
-            grad, grad_score, x, perm, place, h, counts, graph_ptr, kept_ptr
+        grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]
+    ) -> tuple[Tensor, ...]:
+        (perm, _, place, _, h, W, YG, D, F), given = split(tensors)
+        x, kernel = given.x.contiguous(), kernels(h)
+        of_s, of_x = kernel.softmax_topk_gate_backward(
+            grad.contiguous(), None if grad_score is None else grad_score.contiguous(),
+            x, perm, place, h, given.counts, given.graph_ptr, given.kept_ptr,
+        )  # fmt: skip
+        of_F, of_YG, sums = kernel.combine_backward(
+            of_s, F, YG, given.b_fd, given.b_x, given.w_s.view(-1)
         )
-        return LCSMPBackward.forward(
-            of_s, W, YG, D, F, x, b_d, W_fd, b_fd, b_x, w_s, ptr, node, out_ptr, out_node, past
+        of_D = torch.mm(of_F, given.W_fd)
+        sums = kernel.shifted_difference_backward(
+            of_D, YG, given.b_d, given.ptr, given.node, given.out_ptr, given.out_node, of_YG, sums
         )
+        return of_x.addmm_(of_YG, W), torch.mm(of_YG.t(), x), torch.mm(of_F.t(), D), sums
 
     @staticmethod
-    def fake(
-        grad: Tensor, grad_score: Tensor | None, chosen: list[Tensor], values: list[Tensor],
-        inputs: list[Tensor], *_: Any,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
-        return LCSMPBackward.fake(grad, *values, *inputs)
+    def fake(grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]) -> tuple[Tensor, ...]:
+        saved, given = split(tensors)
+        like = (value.new_empty(value.shape) for value in (given.x, saved.W, given.W_fd))
+        return *like, given.b_d.new_empty(4 * given.b_d.numel() + 1)
 
 
+PARAMETERS = ", ".join(f"Tensor {name}" for name in LCSMPParameters._fields)
 lcpool = operator(
-    f"lcpool(Tensor x, {PARAMETERS}, {ROWS}, Tensor counts, Tensor graph_ptr, Tensor kept_ptr, "
-    f"SymInt num_kept) -> ({', '.join(['Tensor'] * 11)})",
+    f"lcpool(Tensor x, {PARAMETERS}, {BOTH_WAYS}, Tensor counts, Tensor graph_ptr, "
+    f"Tensor kept_ptr, SymInt num_kept) -> ({', '.join(['Tensor'] * 11)})",
     LCPool,
 )
 lcpool_backward = operator(
-    "lcpool_backward(Tensor grad, Tensor? grad_score, Tensor[] chosen, Tensor[] values, "
-    "Tensor[] inputs, Tensor[] rows, Tensor counts, Tensor graph_ptr, Tensor kept_ptr) "
+    "lcpool_backward(Tensor grad, Tensor? grad_score, Tensor[] saved) "
     "-> (Tensor, Tensor, Tensor, Tensor)",
     LCPoolBackward,
 )

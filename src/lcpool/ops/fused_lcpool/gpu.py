@@ -1,4 +1,4 @@
-"""The softmax of scores, the nodes that they choose, and X' on a GPU, in one kernel."""
+"""The steps of LCPool between its matrix products on a GPU."""
 
 from __future__ import annotations
 
@@ -9,13 +9,86 @@ from torch import Tensor
 
 from lcpool.graph.sizes import longest
 from lcpool.ops.fused_lcpool import GatedTopK, plain
-from lcpool.ops.launch import cdiv, kernel
-from lcpool.ops.topk.gpu import BLOCK, MAX_NODES, STEP, placed
+from lcpool.ops.launch import cdiv, kernel, power_of_2
+from lcpool.ops.message.gpu import add_differences, channel_block, difference_gradients, grid
+from lcpool.ops.topk.gpu import BLOCK, MAX_NODES, STEP, place_nodes
 
-__all__ = ["softmax_topk_gate", "softmax_topk_gate_backward"]
+__all__ = [
+    "combine",
+    "combine_backward",
+    "shifted_difference_backward",
+    "shifted_difference_sum",
+    "softmax_topk_gate",
+    "softmax_topk_gate_backward",
+]
 
-CHANNELS = 64
-ROWS, WARPS = 64, 8
+# Numbers of a program's tile.
+TILE = 4096
+# Nodes over which a program sums gradients: few where there are few nodes, so that all
+# multiprocessors have work.
+FEWEST_ROWS, MOST_ROWS, PROGRAMS = 4, 32, 2048
+# Channels, and rows, that a selection takes at a time, and its warps.
+CHANNELS, ROWS, WARPS = 64, 64, 8
+
+
+def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
+    D = YG.new_empty(YG.size(0), b_d.numel())
+    if D.numel():
+        width = channel_block(D)
+        add_differences[grid(D, width)](
+            YG, YG, b_d, ptr, node, D, D.size(1), YG.size(1), True, width, num_warps=1
+        )
+    return D
+
+
+def shifted_difference_backward(
+    grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
+    out_node: Tensor, grad_YG: Tensor, sums: Tensor,
+) -> Tensor:  # fmt: skip
+    if grad.numel():
+        width = channel_block(grad)
+        difference_gradients[(len(sums), cdiv(grad.size(1), width))](
+            grad, YG, YG, b_d, ptr, node, out_ptr, out_node, sums, grad_YG,
+            len(grad), grad.size(1), YG.size(1), summed_rows(grad), True, width, num_warps=1,
+        )  # fmt: skip
+    return sums.sum(0)
+
+
+def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor) -> Tensor:
+    s = F.new_empty(F.size(0))
+    if s.numel():
+        tile = tile_shape(F)
+        combine_rows[(cdiv(F.size(0), tile[0]),)](
+            F, YG, b_fd, b_x, w_s, b_s, s, F.size(0), F.size(1), *tile
+        )
+    return s
+
+
+def combine_backward(
+    grad: Tensor, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    # The sums of each program, with room for those of b_d; they are added in order at the end.
+    grad_F, grad_YG, (_, columns) = torch.empty_like(F), torch.empty_like(YG), tile_shape(F)
+    rows = summed_rows(F)
+    programs = cdiv(F.size(0), rows)
+    sums = F.new_empty(programs, 4 * F.size(1) + 1)
+    if programs:
+        combine_gradients[(programs,)](
+            grad, F, YG, b_fd, b_x, w_s, grad_F, grad_YG, sums, F.size(0), F.size(1), rows, columns
+        )
+    return grad_F, grad_YG, sums
+
+
+def tile_shape(F: Tensor) -> tuple[int, int]:
+    """The rows and columns of a tile: all channels of several nodes."""
+    columns = power_of_2(F.size(1))
+    return max(1, TILE // columns), columns
+
+
+def summed_rows(F: Tensor) -> int:
+    """The number of nodes over which a program sums gradients."""
+    rows = power_of_2(max(F.size(0) // PROGRAMS, FEWEST_ROWS))
+    return min(rows, MOST_ROWS, tile_shape(F)[0])
 
 
 def softmax_topk_gate(
@@ -27,11 +100,11 @@ def softmax_topk_gate(
     perm, batch = ptr.new_empty(num_kept), ptr.new_empty(num_kept)
     place, ok = perm.new_empty(rank.numel()), perm.new_ones(())
     if num_kept:
-        choose_nodes[(cdiv(rank.numel(), BLOCK),)](
+        select_nodes[(cdiv(rank.numel(), BLOCK),)](
             x, rank, ptr, kept_ptr, out, score, perm, batch, place, h, ok, rank.numel(),
             ptr.numel() - 1, x.size(1), counts.numel().bit_length(), BLOCK, STEP, CHANNELS,
         )  # fmt: skip
-    return GatedTopK(out, score, perm, batch, place, h, ok)
+    return GatedTopK(out, score, perm, batch, place, ok, h)
 
 
 def softmax_topk_gate_backward(
@@ -42,25 +115,70 @@ def softmax_topk_gate_backward(
         return plain.softmax_topk_gate_backward(
             grad, grad_score, x, perm, place, h, counts, ptr, kept_ptr
         )
-    of_rank, of_kept, past = torch.empty_like(h), h.new_empty(len(grad)), torch.empty_like(x)
+    grad_rank, grad_kept, grad_x = torch.empty_like(h), h.new_empty(len(grad)), torch.empty_like(x)
     if h.numel():
-        spread_choice[(ptr.numel() - 1,)](
+        selection_gradients[(ptr.numel() - 1,)](
             grad, h if grad_score is None else grad_score, x, perm, place, h, ptr, kept_ptr,
-            of_kept, of_rank, past, grad.size(1), grad_score is not None, ROWS, CHANNELS,
+            grad_kept, grad_rank, grad_x, grad.size(1), grad_score is not None, ROWS, CHANNELS,
             num_warps=WARPS,
         )  # fmt: skip
-    return of_rank, past
+    return grad_rank, grad_x
 
 
 @kernel
-def choose_nodes(
+def combine_rows(
+    F, YG, b_fd, b_x, w_s, b_s, s, num_nodes, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """The scores of a tile of nodes."""
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.arange(0, COLUMNS)
+    inside = (i < num_nodes)[:, None] & (c < width)[None, :]
+    f = relu_sum(F + i[:, None] * width + c[None, :], b_fd + c, inside, c < width)
+    g = relu_sum(YG + i[:, None] * 2 * width + width + c[None, :], b_x + c, inside, c < width)
+    weight = tl.load(w_s + c, c < width, 0.0)
+    tl.store(s + i, tl.sum((f + g) * weight[None, :], 1) + tl.load(b_s), i < num_nodes)
+
+
+@triton.jit
+def relu_sum(rows, bias, inside, in_row):
+    """relu(rows + bias); NaN is not lost."""
+    value = tl.load(rows, inside, 0.0) + tl.load(bias, in_row, 0.0)[None, :]
+    return tl.where(value <= 0, 0.0, value)
+
+
+@kernel
+def combine_gradients(
+    grad, F, YG, b_fd, b_x, w_s, grad_F, grad_YG, sums, num_nodes, width,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The gradients of a tile of nodes, and their sums over it."""
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.arange(0, COLUMNS)
+    in_row = c < width
+    inside = (i < num_nodes)[:, None] & in_row[None, :]
+    at, at_g = i[:, None] * width + c[None, :], i[:, None] * 2 * width + width + c[None, :]
+    f, g = relu_sum(F + at, b_fd + c, inside, in_row), relu_sum(YG + at_g, b_x + c, inside, in_row)
+    upstream = tl.load(grad + i, i < num_nodes, 0.0)[:, None]
+    each = upstream * tl.load(w_s + c, in_row, 0.0)[None, :]
+    of_f, of_g = tl.where(f == 0, 0.0, each), tl.where(g == 0, 0.0, each)
+    tl.store(grad_F + at, of_f, inside)
+    tl.store(grad_YG + at_g, of_g, inside)
+    sums += tl.program_id(0).to(tl.int64) * (4 * width + 1)
+    tl.store(sums + c, tl.sum(of_f, 0), in_row)
+    tl.store(sums + width + c, tl.sum(of_g, 0), in_row)
+    tl.store(sums + 2 * width + c, tl.sum(tl.where(inside, upstream * (f + g), 0.0), 0), in_row)
+    tl.store(sums + 3 * width, tl.sum(upstream))
+
+
+@kernel
+def select_nodes(
     x, rank, ptr, kept_ptr, out, score, perm, batch, place, h, ok, num_nodes, num_graphs, width,
     steps, BLOCK: tl.constexpr, STEP: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Some nodes."""
+    """Keep a program's nodes if they are among the best of their graph."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < num_nodes
-    start, stop, most, p, is_kept = placed(
+    start, stop, most, p, is_kept = place_nodes(
         i, rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps, STEP
     )
     share = probability(i, inside, rank, start, stop, most, num_nodes, STEP)
@@ -91,8 +209,8 @@ def probability(i, inside, rank, start, stop, most, num_nodes, STEP: tl.constexp
 
 
 @kernel
-def spread_choice(
-    grad, grad_score, x, perm, place, h, ptr, kept_ptr, of_kept, of_rank, past, width,
+def selection_gradients(
+    grad, grad_score, x, perm, place, h, ptr, kept_ptr, grad_kept, grad_rank, grad_x, width,
     SCORED: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
     """h_i (g_i − Σ_j g_j h_j) of a graph, and h_i times the gradient of X'."""
@@ -110,21 +228,21 @@ def spread_choice(
             upstream = tl.load(grad + p[:, None] * width + c[None, :], mask, 0.0)
             at = i[:, None] * width + c[None, :]
             own += tl.sum(upstream * tl.load(x + at, mask, 0.0), 1)
-            tl.store(past + at, share[:, None] * upstream, mask)
+            tl.store(grad_x + at, share[:, None] * upstream, mask)
         if SCORED:
             own += tl.load(grad_score + p, p < last, 0.0)
         own *= share
-        tl.store(of_kept + p, own, p < last)
+        tl.store(grad_kept + p, own, p < last)
         total += own
     inner = tl.sum(total, 0)
-    tl.debug_barrier()  # All threads of the program see what the others have stored.
+    tl.debug_barrier()  # so that each thread sees what the others have stored
     stop = tl.load(ptr + graph + 1)
     for first in range(tl.load(ptr + graph), stop, ROWS):
         i = first + tl.arange(0, ROWS)
         p = tl.load(place + i, i < stop, 0)
-        own = tl.load(of_kept + p, (i < stop) & (p >= 0), 0.0)
-        tl.store(of_rank + i, own - tl.load(h + i, i < stop, 0.0) * inner, i < stop)
+        own = tl.load(grad_kept + p, (i < stop) & (p >= 0), 0.0)
+        tl.store(grad_rank + i, own - tl.load(h + i, i < stop, 0.0) * inner, i < stop)
         for block in range(0, width, CHANNELS):
             c = block + tl.arange(0, CHANNELS)
             mask = (p < 0)[:, None] & (c < width)[None, :]
-            tl.store(past + i[:, None] * width + c[None, :], 0.0, mask)
+            tl.store(grad_x + i[:, None] * width + c[None, :], 0.0, mask)

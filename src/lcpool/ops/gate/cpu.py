@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.compiled import compiled
-from lcpool.ops.message.cpu import LEAST, array
+from lcpool.ops.message.cpu import SUMS_PER_THREAD, array
 from lcpool.ops.threads import in_parts
 
 __all__ = ["gate", "gate_backward"]
@@ -16,30 +16,24 @@ __all__ = ["gate", "gate_backward"]
 def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
     rows, values, kept = array(x), array(h), perm.numpy()
     out, score = np.empty((kept.size, rows.shape[1]), rows.dtype), np.empty(kept.size, rows.dtype)
-
-    def part(start: int, stop: int) -> None:
-        scale(start, stop, rows, values, kept, out, score)
-
-    in_parts(part, kept.size, out.size, LEAST)
+    arrays = (rows, values, kept, out, score)
+    in_parts(gate_rows, kept.size, out.size, SUMS_PER_THREAD, *arrays)
     return torch.from_numpy(out).to(x.dtype), torch.from_numpy(score).to(h.dtype)
 
 
 def gate_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, h: Tensor, perm: Tensor
 ) -> tuple[Tensor, Tensor]:
-    upstream, rows, values, kept = array(grad), array(x), array(h), perm.numpy()
+    rows, values, kept = array(x), array(h), perm.numpy()
     of_score = np.zeros(kept.size, rows.dtype) if grad_score is None else array(grad_score)
     grad_x, grad_h = np.zeros_like(rows), np.zeros_like(values)
-
-    def part(start: int, stop: int) -> None:
-        unscale(start, stop, upstream, of_score, rows, values, kept, grad_x, grad_h)
-
-    in_parts(part, kept.size, 2 * upstream.size, LEAST)
+    arrays = (array(grad), of_score, rows, values, kept, grad_x, grad_h)
+    in_parts(gate_gradients, kept.size, 2 * grad.numel(), SUMS_PER_THREAD, *arrays)
     return torch.from_numpy(grad_x).to(x.dtype), torch.from_numpy(grad_h).to(h.dtype)
 
 
 @compiled
-def scale(start, stop, x, h, perm, out, score):
+def gate_rows(start, stop, x, h, perm, out, score):
     """X'(p, :) = x_i h_i for the kept node i = î_p."""
     for p in range(start, stop):
         i = perm[p]
@@ -49,8 +43,8 @@ def scale(start, stop, x, h, perm, out, score):
 
 
 @compiled
-def unscale(start, stop, grad, grad_score, x, h, perm, grad_x, grad_h):
-    """What flows to kept nodes."""
+def gate_gradients(start, stop, grad, grad_score, x, h, perm, grad_x, grad_h):
+    """The gradients of x_i and h_i for the kept node i = î_p."""
     products = np.empty(x.shape[1], x.dtype)
     for p in range(start, stop):
         i = perm[p]

@@ -1,4 +1,4 @@
-"""X' = (X ⊙ h)(î, :) on a GPU: a program a kept node."""
+"""X' = (X ⊙ h)(î, :) on a GPU: a program per kept node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["gate", "gate_backward"]
 def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
     out, score = x.new_empty(perm.numel(), x.size(1)), h.new_empty(perm.numel())
     if perm.numel():
-        scale[(perm.numel(),)](x, h, perm, out, score, x.size(1), block(x))
+        gate_rows[(perm.numel(),)](x, h, perm, out, score, x.size(1), power_of_2(x.size(1)))
     return out, score
 
 
@@ -24,21 +24,16 @@ def gate_backward(
 ) -> tuple[Tensor, Tensor]:
     grad_x, grad_h = torch.zeros_like(x), torch.zeros_like(h)
     if perm.numel():
-        unscale[(perm.numel(),)](
+        gate_gradients[(perm.numel(),)](
             grad, grad if grad_score is None else grad_score, x, h, perm, grad_x, grad_h, x.size(1),
-            grad_score is not None, block(x),
+            grad_score is not None, power_of_2(x.size(1)),
         )  # fmt: skip
     return grad_x, grad_h
 
 
-def block(x: Tensor) -> int:
-    """Channels of a program: all."""
-    return power_of_2(x.size(1))
-
-
 @kernel
-def scale(x, h, perm, out, score, width, CHANNELS: tl.constexpr):
-    """A kept node."""
+def gate_rows(x, h, perm, out, score, width, CHANNELS: tl.constexpr):
+    """X'(p, :) = x_i h_i for the kept node i = î_p."""
     p = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, CHANNELS)
     i = tl.load(perm + p)
@@ -49,11 +44,11 @@ def scale(x, h, perm, out, score, width, CHANNELS: tl.constexpr):
 
 
 @kernel
-def unscale(
+def gate_gradients(
     grad, grad_score, x, h, perm, grad_x, grad_h, width, SCORED: tl.constexpr,
     CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """What flows to a kept node."""
+    """The gradients of x_i and h_i for the kept node i = î_p."""
     p = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, CHANNELS)
     i = tl.load(perm + p)

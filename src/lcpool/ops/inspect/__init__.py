@@ -1,4 +1,4 @@
-"""What can be known of a graph before anything is computed with it."""
+"""The analysis of a batch before anything is computed with it: ranges, order, sizes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from lcpool.graph.sizes import Sizes
+
 
 class BatchFacts(NamedTuple):
-    """What was found, on the host but for ``ptr``.
+    """The results of the analysis, on the host except for ``ptr``.
 
     Attributes:
-        in_range: whether every edge is between nodes. If not, nothing else counts.
+        in_range: whether every edge is between nodes. If not, the others have no meaning.
         in_order: whether edges are sorted by source, then target.
-        symmetric: whether every edge is known to stand in both directions, equally often.
+        symmetric: whether A = Aᵀ is known.
         by_graph: whether ``batch`` is sorted, or there is none.
         first: the graph of the first node.
         last: the graph of the last node.
-        ptr: where the edges out of each node begin, where they are in order.
-        graph_ptr: where each graph begins, and the end of the last; None where that was not found.
+        ptr: where the edges out of each node begin, if they are in order.
+        sizes: the sizes of the graphs up to ``last``, if they were found.
     """
 
     in_range: bool
@@ -28,4 +30,4 @@ class BatchFacts(NamedTuple):
     first: int
     last: int
     ptr: Tensor | None
-    graph_ptr: tuple[Tensor, Tensor] | None = None
+    sizes: Sizes | None = None

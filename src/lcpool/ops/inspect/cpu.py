@@ -1,4 +1,4 @@
-"""What is known of a graph, found by a CPU in one walk over it."""
+"""The analysis of a batch on a CPU, in one pass over edges and nodes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.compiled import compiled
 from lcpool.ops.connect.cpu_rows import to_rows
 from lcpool.ops.inspect import BatchFacts
@@ -14,7 +15,6 @@ __all__ = ["inspect", "sort_by_row"]
 
 
 def inspect(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> BatchFacts:
-    """Look at edges and at the graph of each node."""
     source, target = edge_index.numpy()
     in_range, in_order, symmetric, ptr = inspect_edges(source, target, num_nodes)
     known = (in_range, in_order, symmetric)
@@ -22,11 +22,9 @@ def inspect(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> BatchFa
         return BatchFacts(*known, True, 0, 0, torch.from_numpy(ptr))
     graphs = batch.numpy()
     by_graph, begins = begin_graphs(graphs)
-    graph_ptr = torch.from_numpy(begins)
-    return BatchFacts(
-        *known, by_graph, int(graphs[0]), int(graphs[-1]), torch.from_numpy(ptr),
-        (graph_ptr, graph_ptr) if begins.size else None,
-    )  # fmt: skip
+    sizes = Sizes.of_begins(begins, torch.from_numpy(begins), num_nodes) if begins.size else None
+    first, last = int(graphs[0]), int(graphs[-1])
+    return BatchFacts(*known, by_graph, first, last, torch.from_numpy(ptr), sizes)
 
 
 def sort_by_row(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
@@ -36,7 +34,7 @@ def sort_by_row(row: Tensor, node: Tensor, num_rows: int) -> tuple[Tensor, Tenso
 
 @compiled
 def inspect_edges(source, target, num_nodes):
-    """In range, in order, symmetric; and where the edges out of each node begin."""
+    """Whether edges are in range, in order and symmetric, and where those of each node begin."""
     ptr = np.zeros(num_nodes + 1, np.int64)
     ordered = True
     for e in range(source.size):
@@ -50,7 +48,7 @@ def inspect_edges(source, target, num_nodes):
         ptr[i + 1] += ptr[i]
     if not ordered:
         return True, False, False, ptr
-    # In order, the edges back to s = 0, 1, … are met in each row t one after the other.
+    # Edges are in order: in each row t the reverse edges to s = 0, 1, … follow each other.
     next_back = ptr.copy()
     for e in range(source.size):
         s, t = source[e], target[e]
@@ -62,9 +60,9 @@ def inspect_edges(source, target, num_nodes):
 
 @compiled
 def begin_graphs(batch):
-    """Whether the nodes stand by graph; where each begins and the last one ends.
+    """Whether the nodes are sorted by graph; where each graph begins, and the end of the last.
 
-    Nothing of the latter if they do not, or if there are more graphs than nodes.
+    The latter is empty if they are not sorted, or if there are more graphs than nodes.
     """
     for i in range(1, batch.size):
         if batch[i] < batch[i - 1]:

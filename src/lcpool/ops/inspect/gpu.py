@@ -1,4 +1,4 @@
-"""What is known of a graph, found by a GPU in one launch and read in one transfer."""
+"""The analysis of a batch on a GPU, in one launch, read in one transfer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.inspect import BatchFacts
 from lcpool.ops.inspect.plain import sort_by_row
 from lcpool.ops.launch import cdiv, kernel
@@ -15,19 +16,19 @@ from lcpool.ops.launch import cdiv, kernel
 __all__ = ["inspect", "sort_by_row"]
 
 BLOCK = 256
-# Of so many graphs the sizes are found as well.
+# The sizes of at most this many graphs are found as well.
 GRAPHS = 1024
-# What a program may have seen.
+# Flags for what a program has found.
 STRAY, DISORDER, ONE_WAY, UNSORTED = (tl.constexpr(1 << bit) for bit in range(4))
 
 
 def inspect(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> BatchFacts:
-    """Look at edges and at the graph of each node. An edge that stands twice counts as disorder."""
+    # Duplicate edges count as disorder.
     ptr = torch.empty(num_nodes + 1, dtype=torch.int64, device=edge_index.device)
     count, num_batch = edge_index.size(1), 0 if batch is None else num_nodes
     programs = cdiv(max(count, num_nodes + 1), BLOCK)
-    # The first and the last graph, where graphs begin, and what each program saw: nothing that had
-    # to be cleared before.
+    # The first and the last graph, where graphs begin, and the flags of each program: all of them
+    # are written, so that nothing must be cleared before.
     found = ptr.new_empty(2 + GRAPHS + 1 + programs)
     graphs, step = (edge_index, 0) if batch is None else (batch, batch.stride(0))
     inspect_edges[(programs,)](
@@ -38,13 +39,12 @@ def inspect(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> BatchFa
     seen = int(np.bitwise_or.reduce(on_host[2 + GRAPHS + 1 :]))
     first, last = on_host[:2].tolist() if num_batch else (0, 0)
     in_order, by_graph = not seen & (STRAY.value | DISORDER.value), not seen & UNSORTED.value
-    symmetric, graph_ptr = in_order and not seen & ONE_WAY.value, None
+    symmetric, sizes = in_order and not seen & ONE_WAY.value, None
     if num_batch and by_graph and first >= 0 and last < GRAPHS:
-        part = slice(2, 2 + last + 2)
-        graph_ptr = torch.from_numpy(on_host[part]), found[part]
-    return BatchFacts(
-        not seen & STRAY.value, in_order, symmetric, by_graph, first, last, ptr, graph_ptr
-    )
+        begins = slice(2, 2 + last + 2)
+        sizes = Sizes.of_begins(on_host[begins], found[begins], num_nodes)
+    in_range = not seen & STRAY.value
+    return BatchFacts(in_range, in_order, symmetric, by_graph, first, last, ptr, sizes)
 
 
 @kernel
@@ -52,7 +52,7 @@ def inspect_edges(
     edges, batch, ptr, found, count, num_nodes, num_batch, second, step, batch_step, steps,
     BLOCK: tl.constexpr, GRAPHS: tl.constexpr,
 ):  # fmt: skip
-    """Each program: some edges, some nodes, and the beginnings of these nodes' rows."""
+    """Each program: some edges, some nodes, and where the rows of these nodes begin."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < count
     source, target = edge(edges, second, step, e, inside)
@@ -63,7 +63,7 @@ def inspect_edges(
     ordered |= (last_source == source) & (last_target < target)
     seen += DISORDER * anywhere(inside & ~ordered)
 
-    # Two binary searches in ordered edges: for the edge back, and for the first edge of row e.
+    # Two binary searches in ordered edges: for the reverse edge, and for the first edge of row e.
     low, high = tl.zeros_like(e), tl.zeros_like(e) + count
     first, end = tl.zeros_like(e), tl.zeros_like(e) + count
     for _ in range(steps):
@@ -86,7 +86,7 @@ def inspect_edges(
     tl.store(found + 2 + GRAPHS + 1 + tl.program_id(0), seen)
     tl.store(found + tl.zeros_like(e), graph, is_node & (e == 0))
     tl.store(found + tl.zeros_like(e) + 1, graph, e == num_batch - 1)
-    # A node begins its own graph, and the empty ones before it, if the one before is of another.
+    # A node whose predecessor is of another graph begins its graph, and the empty ones before it.
     for gap in range(0, tl.minimum(tl.max(tl.where(is_node, graph - before, 0)), GRAPHS)):
         begun = graph - gap
         begins = is_node & (begun > before) & (begun >= 0) & (begun < GRAPHS)
@@ -96,7 +96,7 @@ def inspect_edges(
 
 @triton.jit
 def anywhere(holds):
-    """1 if it holds for any."""
+    """1 if ``holds`` is true anywhere."""
     return tl.max(holds.to(tl.int64))
 
 

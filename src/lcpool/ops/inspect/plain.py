@@ -1,4 +1,4 @@
-"""Facts about a batch, and sorting by row, in plain torch."""
+"""The analysis of a batch, and sorting by row, in plain torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["inspect", "sort_by_row"]
 
 
 def inspect(edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> BatchFacts:
-    """Look at edges and at the graph of each node; of the edges' order nothing is said."""
+    # The order of the edges is not analysed.
     low, high = edge_index.aminmax() if edge_index.numel() else edge_index.new_zeros(2)
     in_range = not edge_index.numel() or bool((low >= 0) & (high < num_nodes))
     if batch is None or not batch.numel():

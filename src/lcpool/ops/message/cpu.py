@@ -14,12 +14,12 @@ from lcpool.ops.threads import in_parts
 
 __all__ = ["aggregate", "difference_sum", "difference_sum_backward", "gcn_roots"]
 
-# Numbers that must be added before a second thread pays.
-LEAST = 2**19
+# A second thread pays from this many additions on.
+SUMS_PER_THREAD = 2**19
 
 
 def array(x: Tensor) -> Any:
-    """The numbers as numba reads them: half precision is widened."""
+    """The numbers as numba reads them; half precision is widened."""
     return wide(x.detach()).numpy()
 
 
@@ -28,50 +28,38 @@ def gcn_roots(ptr: Tensor, node: Tensor) -> Tensor:
 
 
 def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Tensor:
-    values, row_ptr, nodes = array(x), ptr.numpy(), node.numpy()
-    out = np.empty_like(values)
+    values, rows = array(x), (ptr.numpy(), node.numpy())
+    out, work = np.empty_like(values), node.numel() * x.size(1)
     if roots is None:
-
-        def part(start: int, stop: int) -> None:
-            add_rows(start, stop, values, row_ptr, nodes, out)
+        in_parts(add_rows, len(values), work, SUMS_PER_THREAD, values, *rows, out)
     else:
         scale = roots.numpy().astype(values.dtype)
-
-        def part(start: int, stop: int) -> None:
-            add_scaled_rows(start, stop, values, row_ptr, nodes, scale, out)
-
-    in_parts(part, len(values), nodes.size * values.shape[1], LEAST)
+        in_parts(add_scaled_rows, len(values), work, SUMS_PER_THREAD, values, *rows, scale, out)
     return torch.from_numpy(out).to(x.dtype)
 
 
 def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
-    own, others, row_ptr, nodes = array(z), array(y), ptr.numpy(), node.numpy()
+    own, others, rows = array(z), array(y), (ptr.numpy(), node.numpy())
     out, no_shift = np.empty_like(own), np.zeros(own.shape[1], own.dtype)
-
-    def part(start: int, stop: int) -> None:
-        add_differences(start, stop, own, others, no_shift, row_ptr, nodes, out)
-
-    in_parts(part, len(own), nodes.size * own.shape[1], LEAST)
+    arrays = (own, others, no_shift, *rows, out)
+    in_parts(add_differences, len(own), node.numel() * own.shape[1], SUMS_PER_THREAD, *arrays)
     return torch.from_numpy(out).to(y.dtype)
 
 
 def difference_sum_backward(
     grad: Tensor, z: Tensor, y: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor, out_node: Tensor
 ) -> tuple[Tensor, Tensor]:
-    grads, own, others = array(grad), array(z), array(y)
+    own, others = array(z), array(y)
     rows = (ptr.numpy(), node.numpy(), out_ptr.numpy(), out_node.numpy())
     grad_z, grad_y = np.empty_like(own), np.empty_like(own)
-
-    def part(start: int, stop: int) -> None:
-        spread_differences(start, stop, own, others, *rows, grads, grad_z, grad_y)
-
-    in_parts(part, len(own), 2 * node.numel() * own.shape[1], LEAST)
+    arrays, work = (own, others, *rows, array(grad), grad_z, grad_y), 2 * node.numel() * z.size(1)
+    in_parts(difference_gradients, len(own), work, SUMS_PER_THREAD, *arrays)
     return torch.from_numpy(grad_z).to(z.dtype), torch.from_numpy(grad_y).to(y.dtype)
 
 
 @compiled
 def inverse_roots(ptr, node):
-    """D^(-1/2), a node's own self-loop counted once."""
+    """D^(-1/2), where D counts a self-loop of each node once."""
     roots = np.empty(ptr.size - 1, np.float64)
     for i in range(roots.size):
         degree = 1
@@ -125,10 +113,10 @@ def add_differences(start, stop, z, y, shift, ptr, node, out):
 
 
 @compiled
-def spread_differences(
+def difference_gradients(
     start, stop, z, y, ptr, node, out_ptr, out_node, grad, grad_z, grad_y
 ):  # fmt: skip
-    """What flows to z_i from its own sum, and to y_i from the sums it is in."""
+    """The gradient of z_i from its own sum, and that of y_i from the sums it is in."""
     zero = z.dtype.type(0)
     width = grad.shape[1]
     for i in range(start, stop):

@@ -1,4 +1,4 @@
-"""Sums over neighbours on a GPU: a program a node, its neighbours in order, no atomics."""
+"""Sums over neighbours on a GPU: a program per node, its neighbours in order, no atomics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lcpool.ops.launch import cdiv, kernel, power_of_2
 
 __all__ = ["aggregate", "difference_sum", "difference_sum_backward", "gcn_roots"]
 
-# Channels that a program adds at a time: four of a 32-bit number for each thread of a warp.
+# Channels that a program adds at a time: four 32-bit numbers per thread of a warp.
 CHANNELS = 128
 NODES = 128
 
@@ -28,7 +28,7 @@ def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Ten
     out = torch.empty_like(x)
     if out.numel():
         scale = x if roots is None else roots
-        width = block(x)
+        width = channel_block(x)
         add_rows[grid(x, width)](
             x, ptr, node, scale, out, x.size(1), roots is not None, width, num_warps=1
         )
@@ -38,7 +38,7 @@ def aggregate(x: Tensor, ptr: Tensor, node: Tensor, roots: Tensor | None) -> Ten
 def difference_sum(z: Tensor, y: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
     out = torch.empty_like(y)
     if out.numel():
-        width = block(y)
+        width = channel_block(y)
         add_differences[grid(y, width)](
             z, y, y, ptr, node, out, y.size(1), y.size(1), False, width, num_warps=1
         )
@@ -50,16 +50,16 @@ def difference_sum_backward(
 ) -> tuple[Tensor, Tensor]:
     grad_z, grad_y = torch.empty_like(z), torch.empty_like(y)
     if grad.numel():
-        width = block(y)
-        spread_differences[grid(y, width)](
+        width = channel_block(y)
+        difference_gradients[grid(y, width)](
             grad, z, y, y, ptr, node, out_ptr, out_node, grad_z, grad_y,
             len(y), y.size(1), y.size(1), 1, False, width, num_warps=1,
         )  # fmt: skip
     return grad_z, grad_y
 
 
-def block(x: Tensor) -> int:
-    """Channels of a program."""
+def channel_block(x: Tensor) -> int:
+    """The number of channels of a program."""
     return min(CHANNELS, power_of_2(x.size(1)))
 
 
@@ -70,13 +70,13 @@ def grid(x: Tensor, width: int) -> tuple[int, int]:
 
 @triton.jit
 def wide(x):
-    """16-bit numbers are added in 32."""
+    """16-bit numbers as 32-bit ones, to add them."""
     return x.to(tl.float32) if x.dtype.primitive_bitwidth < 32 else x
 
 
 @kernel
 def inverse_roots(ptr, node, roots, num_nodes, NODES: tl.constexpr):
-    """D^(-1/2), a node's own self-loop counted once."""
+    """D^(-1/2), where D counts a self-loop of each node once."""
     i = tl.program_id(0) * NODES + tl.arange(0, NODES)
     inside = i < num_nodes
     start, stop = tl.load(ptr + i, inside, 0), tl.load(ptr + i + 1, inside, 0)
@@ -114,7 +114,7 @@ def add_rows(x, ptr, node, scale, out, width, NORMED: tl.constexpr, CHANNELS: tl
 
 
 # In the comparisons below NaN counts as positive, as in torch's relu: it must not be lost. The rows
-# of z and y are ``stride`` apart. SHIFTED: z = y + shift, and what flows to z flows on to y.
+# of z and y are ``stride`` apart. SHIFTED: z = y + shift, and the gradient of z is added to y's.
 
 
 @kernel
@@ -137,25 +137,25 @@ def add_differences(
 
 
 @kernel
-def spread_differences(
+def difference_gradients(
     grad, z, y, shift, ptr, node, out_ptr, out_node, grad_z, grad_y, num_nodes, width, stride, rows,
     SHIFTED: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """What flows to z_i from its own sum, and to y_i from the sums it is in, for some nodes i.
+    """The gradient of z_i from its own sum, and that of y_i from the sums it is in.
 
-    SHIFTED: what flows to z is summed over these nodes, for the shift, and written behind the sums
-    of :func:`lcpool.ops.lcsmp.gpu.take_apart`.
+    SHIFTED: the gradient of z is summed over the program's nodes, for the shift, and written behind
+    the sums of :func:`lcpool.ops.fused_lcpool.gpu.combine_gradients`.
     """
     first = tl.program_id(0).to(tl.int64) * rows
     c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = c < width
-    more = wide(tl.zeros((CHANNELS,), y.dtype.element_ty))
+    offset = wide(tl.zeros((CHANNELS,), y.dtype.element_ty))
     if SHIFTED:
-        more += tl.load(shift + c, inside, 0.0)
-    to_shift = tl.zeros_like(more)
+        offset += tl.load(shift + c, inside, 0.0)
+    to_shift = tl.zeros_like(offset)
     for i in range(first, tl.minimum(first + rows, num_nodes)):
         at = i * stride + c
-        z_i = wide(tl.load(z + at, inside, 0.0)) + more
+        z_i = wide(tl.load(z + at, inside, 0.0)) + offset
         y_i = wide(tl.load(y + at, inside, 0.0))
         grad_i = wide(tl.load(grad + i * width + c, inside, 0.0))
         to_z, to_y = tl.zeros_like(z_i), tl.zeros_like(z_i)
@@ -164,7 +164,7 @@ def spread_differences(
             to_z += tl.where(z_i - other <= 0, 0.0, grad_i)
         for e in range(tl.load(out_ptr + i), tl.load(out_ptr + i + 1)):
             k = tl.load(out_node + e)
-            other = wide(tl.load(z + k * stride + c, inside, 0.0)) + more
+            other = wide(tl.load(z + k * stride + c, inside, 0.0)) + offset
             upstream = wide(tl.load(grad + k * width + c, inside, 0.0))
             to_y -= tl.where(other - y_i <= 0, 0.0, upstream)
         if SHIFTED:

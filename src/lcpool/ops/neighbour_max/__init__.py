@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.checks import check_lengths
-from lcpool.graph.edges import Edges
+from lcpool.graph.edges import BOTH_WAYS, Edges
 from lcpool.graph.precision import wide
 from lcpool.ops.kernels import kernels
-from lcpool.ops.message import ROWS, both_ways
 from lcpool.ops.neighbour_max import plain
-from lcpool.ops.operator import operator
+from lcpool.ops.operator import gradient_operator, operator
 
 
 def neighbour_max(x: Tensor, edges: Edges) -> Tensor:
@@ -23,7 +22,7 @@ def neighbour_max(x: Tensor, edges: Edges) -> Tensor:
     """
     check_lengths(x=(x, edges.num_nodes))
     most: Tensor
-    most, *_ = neighbour_max_operator(x, *both_ways(edges, x))
+    most, *_ = neighbour_max_operator(x, *edges.both_ways(x))
     return most
 
 
@@ -33,14 +32,7 @@ class NeighbourMax:
     results = 1
 
     @staticmethod
-    def forward(
-        x: Tensor,
-        ptr: Tensor,
-        node: Tensor,
-        out_ptr: Tensor | None,
-        out_node: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Over the edges into each node."""
+    def forward(x: Tensor, ptr: Tensor, node: Tensor, *out: Tensor | None) -> tuple[Tensor, Tensor]:
         return kernels(x).neighbour_max(x.contiguous(), ptr, node)
 
     @staticmethod
@@ -55,35 +47,17 @@ class NeighbourMax:
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-        """To each node from the maxima that it has."""
-        x, most, ties, *out = ctx.saved_tensors
-        again = torch.is_grad_enabled()  # The gradient's own gradient is asked for.
-        spread = plain.neighbour_max_backward if again else neighbour_max_backward
-        return spread(wide(grad) / ties, x, most, *out), None, None, None, None
-
-
-class NeighbourMaxBackward:
-    """The gradient of :class:`NeighbourMax`."""
-
-    @staticmethod
-    def forward(
-        share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor
-    ) -> Tensor:
-        """Over the edges out of each node."""
-        return kernels(x).neighbour_max_backward(
-            share.contiguous(), x.contiguous(), most.contiguous(), out_ptr, out_node
-        )
-
-    @staticmethod
-    def fake(share: Tensor, x: Tensor, *_: Tensor) -> Tensor:
-        return x.new_empty(x.shape)
+        x, most, ties, out_ptr, out_node = ctx.saved_tensors
+        grad_x = neighbour_max_backward(wide(grad) / ties, x, most, out_ptr, out_node)
+        return grad_x, None, None, None, None
 
 
 neighbour_max_operator = operator(
-    f"neighbour_max(Tensor x, {ROWS}) -> (Tensor, Tensor)", NeighbourMax
+    f"neighbour_max(Tensor x, {BOTH_WAYS}) -> (Tensor, Tensor)", NeighbourMax
 )
-neighbour_max_backward = operator(
+neighbour_max_backward = gradient_operator(
     "neighbour_max_backward(Tensor share, Tensor x, Tensor most, Tensor out_ptr, Tensor out_node) "
     "-> Tensor",
-    NeighbourMaxBackward,
+    plain.neighbour_max_backward,
+    (1,),
 )

@@ -7,39 +7,33 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.compiled import compiled
-from lcpool.ops.message.cpu import LEAST, array
+from lcpool.ops.message.cpu import SUMS_PER_THREAD, array
 from lcpool.ops.threads import in_parts
 
 __all__ = ["neighbour_max", "neighbour_max_backward"]
 
 
 def neighbour_max(x: Tensor, ptr: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
-    values, row_ptr, nodes = array(x), ptr.numpy(), node.numpy()
+    values = array(x)
     most, ties = np.empty_like(values), np.empty(values.shape, np.int32)
-
-    def part(start: int, stop: int) -> None:
-        find_maxima(start, stop, values, row_ptr, nodes, most, ties)
-
-    in_parts(part, len(values), nodes.size * values.shape[1], LEAST)
+    arrays = (values, ptr.numpy(), node.numpy(), most, ties)
+    in_parts(find_maxima, len(values), node.numel() * x.size(1), SUMS_PER_THREAD, *arrays)
     return torch.from_numpy(most).to(x.dtype), torch.from_numpy(ties)
 
 
 def neighbour_max_backward(
     share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor
 ) -> Tensor:
-    shares, values, maxima = array(share), array(x), array(most)
-    rows, grad = (out_ptr.numpy(), out_node.numpy()), np.empty_like(shares)
-
-    def part(start: int, stop: int) -> None:
-        add_shares(start, stop, shares, values, maxima, *rows, grad)
-
-    in_parts(part, len(values), out_node.numel() * values.shape[1], LEAST)
+    shares, work = array(share), out_node.numel() * x.size(1)
+    grad = np.empty_like(shares)
+    arrays = (shares, array(x), array(most), out_ptr.numpy(), out_node.numpy(), grad)
+    in_parts(add_shares, len(shares), work, SUMS_PER_THREAD, *arrays)
     return torch.from_numpy(grad).to(x.dtype)
 
 
 @compiled
 def find_maxima(start, stop, x, ptr, node, most, ties):
-    """max_k x_k; a maximum that is NaN must show."""
+    """max_k x_k, NaN if one of them is."""
     for i in range(start, stop):
         most[i] = -np.inf if ptr[i] < ptr[i + 1] else 0
         ties[i] = 0
@@ -56,7 +50,7 @@ def find_maxima(start, stop, x, ptr, node, most, ties):
 
 @compiled
 def add_shares(start, stop, share, x, most, out_ptr, out_node, grad):
-    """Σ_j of the shares of j where x_i is the maximum of j."""
+    """Σ_j of the shares of the nodes j whose maximum is x_i."""
     zero = share.dtype.type(0)
     for i in range(start, stop):
         grad[i] = 0

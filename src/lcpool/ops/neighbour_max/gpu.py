@@ -1,4 +1,4 @@
-"""The maximum over neighbours on a GPU: a program a node."""
+"""The maximum over neighbours on a GPU: a program per node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lcpool.ops.launch import kernel
-from lcpool.ops.message.gpu import block, grid, wide
+from lcpool.ops.message.gpu import channel_block, grid, wide
 
 __all__ = ["neighbour_max", "neighbour_max_backward"]
 
@@ -15,7 +15,7 @@ __all__ = ["neighbour_max", "neighbour_max_backward"]
 def neighbour_max(x: Tensor, ptr: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
     most, ties = torch.empty_like(x), torch.empty(x.shape, dtype=torch.int32, device=x.device)
     if most.numel():
-        width = block(x)
+        width = channel_block(x)
         find_maxima[grid(x, width)](x, ptr, node, most, ties, x.size(1), width, num_warps=1)
     return most, ties
 
@@ -25,7 +25,7 @@ def neighbour_max_backward(
 ) -> Tensor:
     grad = torch.empty_like(x)
     if grad.numel():
-        width = block(x)
+        width = channel_block(x)
         add_shares[grid(x, width)](
             share, x, most, out_ptr, out_node, grad, x.size(1), width, num_warps=1
         )
@@ -34,7 +34,7 @@ def neighbour_max_backward(
 
 @kernel
 def find_maxima(x, ptr, node, most, ties, width, CHANNELS: tl.constexpr):
-    """max_k x_k; a maximum that is NaN must show."""
+    """max_k x_k, NaN if one of them is."""
     i = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = c < width
@@ -53,7 +53,7 @@ def find_maxima(x, ptr, node, most, ties, width, CHANNELS: tl.constexpr):
 
 @kernel
 def add_shares(share, x, most, out_ptr, out_node, grad, width, CHANNELS: tl.constexpr):
-    """Σ_j of the shares of j where x_i is the maximum of j."""
+    """Σ_j of the shares of the nodes j whose maximum is x_i."""
     i = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = c < width

@@ -1,7 +1,7 @@
 """A' = S'ᵀAS' with its weights and their gradients.
 
-By an operator, where there is a compiled kernel that takes the case, else by joins. The operator,
-too, finds by joins what its kernel turns out not to take, and second derivatives.
+By an operator where a compiled kernel takes the case, else by joins. The operator too falls back to
+joins for what its kernel turns out not to take, and for second derivatives.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class GraphSlices(NamedTuple):
 class SortedMatrices(NamedTuple):
     """A by source, A by target, S' by node and S' by cluster, one after the other.
 
-    What a GPU's kernel keeps for the gradients; empty where joins were used.
+    A GPU's kernel keeps them for the gradients; empty where joins were used.
 
     Attributes:
-        ptr: where each row begins; the four begin with the rows 0, N, 2N and 3N, of which N is even
-            so that each of them lies at an address that a GPU reads well from.
-        column: the other end of each entry.
-        origin: number q of the dense row of a node lies at its origin + q, q counting the clusters
-            of all graphs; rows of clusters follow those of nodes.
-        entry: the entries.
+        ptr: where each row begins. The four matrices begin at rows 0, N, 2N and 3N; N is even, so
+            that each begins at an aligned address.
+        column: the column of each entry.
+        origin: the number for cluster q in the dense row of a node is at the node's origin + q,
+            where q counts the clusters of all graphs; rows of clusters follow those of nodes.
+        entry: the value of each entry.
     """
 
     ptr: Tensor
@@ -64,7 +64,7 @@ class SortedMatrices(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """S'ᵀAS': its weights and its edges, sorted; and what a kernel keeps for their gradients."""
+    """The weights of S'ᵀAS', its edges, sorted, and what a kernel keeps for the gradients."""
 
     weight: Tensor
     edges: Tensor
@@ -83,8 +83,8 @@ def connect_assignment(
 ) -> tuple[Tensor, Tensor]:
     """The edges of S'ᵀAS', sorted, and their weights, for checked input.
 
-    A kernel may work graph by graph, from the graph of each node and how many each has and keeps,
-    where that is known. Sums of 16-bit numbers are made in 32 bits.
+    With ``batch``, the graph of each node, and ``plan``, a kernel works graph by graph. Sums of
+    16-bit numbers are made in 32 bits.
     """
     types = [value.dtype for value in (edge_weight, S.weight) if value is not None]
     types = types or [torch.get_default_dtype()]
@@ -105,120 +105,100 @@ def connect_assignment(
     if is_traced():
         values, edges, *_ = product(*given)
     elif kernels(weight).takes_assignment(S, graphs):
-        # Pending verdicts, which a traced call has none of, cannot pass through torch's dispatcher.
+        # Pending checks cannot pass through torch's dispatcher; a traced call has none.
         values, edges, *_ = product(*given, checks)
     else:
-        # Autograd knows the way back, and need not find it again.
+        # Autograd differentiates the joins themselves, without searching the edges again.
         edges, values = connect_by_joins(edge_index, weight, S, self_loops, max_edges, checks)
     return edges, values.to(dtype)
 
 
+class Inputs(NamedTuple):
+    """What the operator takes: A and S' as tensors, and the fields of :class:`GraphSlices`."""
+
+    edge_index: Tensor
+    node: Tensor
+    cluster: Tensor
+    edge_weight: Tensor
+    value: Tensor
+    graphs: list[Tensor]
+    num_nodes: int
+    num_clusters: int
+    self_loops: bool = True
+    max_edges: int = 0
+    checks: Checks | None = None
+
+    @property
+    def S(self) -> Assignment:  # noqa: N802 - the paper's name
+        return Assignment(self.node, self.num_nodes, self.cluster, self.num_clusters, self.value)
+
+    @property
+    def slices(self) -> GraphSlices | None:
+        return GraphSlices(*self.graphs) if self.graphs else None
+
+
 class ConnectAssignment:
-    """The weights of S'ᵀAS' and its edges; and what a kernel keeps for their gradients."""
+    """The weights of S'ᵀAS' and its edges, then the fields of :class:`SortedMatrices`."""
 
     @staticmethod
-    def forward(
-        edge_index: Tensor,
-        node: Tensor,
-        cluster: Tensor,
-        edge_weight: Tensor,
-        value: Tensor,
-        graphs: list[Tensor],
-        num_nodes: int,
-        num_clusters: int,
-        self_loops: bool,
-        max_edges: int,
-        checks: Checks | None = None,
-    ) -> tuple[Tensor, ...]:
-        """By a kernel or by joins, which keep nothing."""
-        S = Assignment(node, num_nodes, cluster, num_clusters, value)
-        options = (self_loops, max_edges, checks or Checks())
-        found = kernels(value).connect_assignment(
-            edge_index.contiguous(), edge_weight, S, _slices(graphs), *options
-        )
+    def forward(*inputs: Any) -> tuple[Tensor, ...]:
+        given = Inputs(*inputs)
+        matrices = (given.edge_index.contiguous(), given.edge_weight, given.S)
+        options = (given.self_loops, given.max_edges, given.checks or Checks())
+        found = kernels(given.value).connect_assignment(*matrices, given.slices, *options)
         if found is None:
-            edges, weight = connect_by_joins(edge_index, edge_weight, S, *options)
+            edges, weight = connect_by_joins(*matrices, *options)
             assert weight is not None
             found = Connected(weight, edges)
-        kept = found.kept or (like.new_empty(0) for like in (node, node, node, value))
+        index = given.node
+        kept = found.kept or (like.new_empty(0) for like in (index, index, index, given.value))
         return found.weight, found.edges, *kept
 
     @staticmethod
-    def fake(
-        edge_index: Tensor, node: Tensor, _: Tensor, __: Tensor, value: Tensor, *___: Any
-    ) -> Any:
-        ctx = torch.library.get_ctx()
-        size = ctx.new_dynamic_size()
-        kept = (like.new_empty(ctx.new_dynamic_size()) for like in (*[node] * 3, value))
-        return value.new_empty(size), edge_index.new_empty(2, size), *kept
+    def fake(*inputs: Any) -> Any:
+        given, ctx = Inputs(*inputs), torch.library.get_ctx()
+        size, index = ctx.new_dynamic_size(), given.node
+        like = (index, index, index, given.value)
+        kept = (values.new_empty(ctx.new_dynamic_size()) for values in like)
+        return given.value.new_empty(size), index.new_empty(2, size), *kept
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        given = Inputs(*inputs)
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*output[1:], *inputs[:5], *inputs[5])
-        ctx.sizes = inputs[6:8]
+        ctx.save_for_backward(*output[1:], *inputs[:5], *given.graphs)
+        ctx.sizes = (given.num_nodes, given.num_clusters)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-        """By a kernel; by joins where gradients of the gradients are asked for."""
         if grad is None:
             return (None,) * 11
-        (
-            edges, ptr, column, origin, entry, edge_index, node, cluster, edge_weight, value,
-            *graphs,
-        ) = ctx.saved_tensors  # fmt: skip
-        if torch.is_grad_enabled():
-            num_nodes, num_clusters = ctx.sizes
-            S = Assignment(node, num_nodes, cluster, num_clusters, value)
-            grads = gradients_by_joins(grad, edges, edge_index, edge_weight, S)
+        edges, *tensors = ctx.saved_tensors
+        kept, given = tensors[:4], Inputs(*tensors[4:9], tensors[9:], *ctx.sizes)
+        if torch.is_grad_enabled():  # The gradient must have a gradient itself.
+            matrices = (given.edge_index, given.edge_weight, given.S)
+            grads = gradients_by_joins(grad, edges, *matrices)
         else:
-            grads = product_backward(
-                grad, edges, ptr, column, origin, entry, edge_index, node, cluster, edge_weight,
-                value, graphs, *ctx.sizes,
-            )  # fmt: skip
+            grads = product_backward(grad, edges, *kept, *given[:8])
         return None, None, None, *grads, *(None,) * 6
 
 
-class Gradients:
+class ConnectAssignmentBackward:
     """The gradients of the weights of A and of the entries of S'."""
 
     @staticmethod
-    def forward(
-        grad: Tensor,
-        edges: Tensor,
-        ptr: Tensor,
-        column: Tensor,
-        origin: Tensor,
-        entry: Tensor,
-        edge_index: Tensor,
-        node: Tensor,
-        cluster: Tensor,
-        edge_weight: Tensor,
-        value: Tensor,
-        graphs: list[Tensor],
-        num_nodes: int,
-        num_clusters: int,
-    ) -> tuple[Tensor, Tensor]:
-        """By a kernel, from what it kept, or by joins."""
-        S = Assignment(node, num_nodes, cluster, num_clusters, value)
-        given = (grad.contiguous(), edges, edge_index.contiguous(), edge_weight, S)
-        kept = SortedMatrices(ptr, column, origin, entry)
-        grads = kernels(grad).connect_assignment_backward(*given, _slices(graphs), kept)
-        return gradients_by_joins(*given) if grads is None else grads
+    def forward(grad: Tensor, edges: Tensor, *tensors: Any) -> tuple[Tensor, Tensor]:
+        kept, given = SortedMatrices(*tensors[:4]), Inputs(*tensors[4:])
+        matrices = (given.edge_index.contiguous(), given.edge_weight, given.S)
+        found = (grad.contiguous(), edges, *matrices)
+        grads = kernels(grad).connect_assignment_backward(*found, given.slices, kept)
+        return gradients_by_joins(*found) if grads is None else grads
 
     @staticmethod
-    def fake(
-        grad: Tensor, edges: Tensor, ptr: Tensor, column: Tensor, origin: Tensor, entry: Tensor,
-        edge_index: Tensor, node: Tensor, cluster: Tensor, edge_weight: Tensor, value: Tensor,
-        *_: Any,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        return edge_weight.new_empty(edge_weight.shape), value.new_empty(value.shape)
-
-
-def _slices(graphs: list[Tensor]) -> GraphSlices | None:
-    """As an operator took them apart."""
-    return GraphSlices(*graphs) if graphs else None
+    def fake(grad: Tensor, edges: Tensor, *tensors: Any) -> tuple[Tensor, Tensor]:
+        given = Inputs(*tensors[4:])
+        return torch.empty_like(given.edge_weight), torch.empty_like(given.value)
 
 
 ENTRIES = "Tensor edge_index, Tensor node, Tensor cluster, Tensor edge_weight, Tensor value"
@@ -232,5 +212,5 @@ product = operator(
 product_backward = operator(
     f"connect_assignment_backward(Tensor grad, Tensor edges, {KEPT}, {ENTRIES}, {SIZES}) "
     "-> (Tensor, Tensor)",
-    Gradients,
+    ConnectAssignmentBackward,
 )

@@ -1,14 +1,12 @@
 """S'ᵀAS' with its weights and their gradients on a CPU, row by row.
 
-Forward is the search of :mod:`lcpool.ops.connect.cpu` with numbers. On the way back each row of A'
-is walked again. Numbers are summed in dense rows, one of S'ᵀA and one of A', that each thread keeps
-for itself: no product is stored, and sums are made in the order of the entries, so that the same
-input gives the same bits, with the same number of threads.
+Forward is the search of :mod:`lcpool.ops.connect.cpu` with weights; backward walks over each row of
+A' again. Each thread sums in two dense rows, of S'ᵀA and of A': no product is stored. Sums are made
+in the order of the entries: the same input and number of threads give the same bits.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -34,34 +32,24 @@ __all__ = [
 
 
 def takes_assignment(S: Assignment, graphs: GraphSlices | None) -> bool:
-    """All of them."""
     return True
 
 
 def select_columns(
     node: Tensor, cluster: Tensor, perm: Tensor, num_clusters: int
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Which entries of S are in the columns ``perm``, their nodes, and their columns among these.
-
-    None where an index is out of range, of which torch then tells.
-    """
     arrays = (t.contiguous().numpy() for t in (node, cluster, perm))
-    entry, *found = cut_out(*arrays, num_clusters)
-    if entry.size > node.numel():
+    entry, *found = entries_in_columns(*arrays, num_clusters)
+    if entry.size > node.numel():  # An index is out of range: plain torch raises the error.
         return None
     entry, node, cluster = (torch.from_numpy(values) for values in (entry, *found))
     return entry, node, cluster
 
 
 def connect_assignment(
-    edge_index: Tensor,
-    edge_weight: Tensor,
-    S: Assignment,
-    graphs: GraphSlices | None,
-    self_loops: bool,
-    max_edges: int,
-    checks: Checks,
-) -> Connected:
+    edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: GraphSlices | None,
+    self_loops: bool, max_edges: int, checks: Checks,
+) -> Connected:  # fmt: skip
     graph, values = by_rows(edge_index, edge_weight, S)
     edges, weight = search(graph, self_loops, max_edges, values)
     return Connected(torch.from_numpy(weight), torch.from_numpy(edges))
@@ -72,8 +60,8 @@ def connect_assignment_backward(
 ) -> tuple[Tensor, Tensor]:
     graph, values = by_rows(edge_index, edge_weight, S)
     rows = (row_pointers(edges[0], S.num_clusters).numpy(), edges[1].numpy())
-    part = partial(spread_rows, graph=tuple(graph), values=values, rows=rows, grad=grad.numpy())
-    parts = in_parts(part, S.num_clusters, grad.numel(), EDGES_PER_THREAD)
+    given = (tuple(graph), values, rows, grad.numpy())
+    parts = in_parts(row_gradients, S.num_clusters, grad.numel(), EDGES_PER_THREAD, *given)
     a, left, right = (sum(grads[1:], start=grads[0]) for grads in zip(*parts, strict=True))
     source, n, c = (t.contiguous().numpy() for t in (edge_index[0], S.node_index, S.cluster_index))
     value_grad = from_rows(c, graph.into_ptr, left) + from_rows(n, graph.onto_ptr, right)
@@ -89,7 +77,7 @@ def by_rows(
         t.detach().contiguous().numpy()
         for t in (edge_index, S.node_index, S.cluster_index, edge_weight, S.weight)
     )
-    # S' has about half as many entries as A: one sort for a thread, two for another.
+    # S' has about half as many entries as A: one thread sorts A, another S' twice.
     kinds = ((source, target, a, S.num_nodes), (c, n, s, S.num_clusters), (n, c, s, S.num_nodes))
 
     def part(start: int, stop: int) -> list[Any]:
@@ -102,8 +90,8 @@ def by_rows(
 
 
 @compiled
-def cut_out(node, cluster, perm, num_clusters):
-    """The entries in some columns; one more than there are entries where an index is astray."""
+def entries_in_columns(node, cluster, perm, num_clusters):
+    """The entries in the columns ``perm``; too many if an index is out of range."""
     place = np.full(num_clusters, -1, np.int64)
     entry, nodes, columns = np.empty((3, node.size + 1), np.int64)
     for p in range(perm.size):
@@ -115,7 +103,7 @@ def cut_out(node, cluster, perm, num_clusters):
         if cluster[e] < 0 or cluster[e] >= num_clusters:
             return entry, nodes, columns
         p = place[cluster[e]]
-        # Written in any case, and written over unless it counts: without a branch.
+        # Always written, and overwritten unless it counts: no branch.
         entry[count], nodes[count], columns[count] = e, node[e], p
         count += p >= 0
     return entry[:count], nodes[:count], columns[:count]
@@ -132,8 +120,8 @@ def from_rows(row, ptr, values):
 
 
 @compiled
-def reach(p, graph, values, half, seen, reached):
-    """(S'ᵀA)(p, :) into ``half``: which of its entries are not zero, and how many."""
+def reach_nodes(p, graph, values, half, seen, reached):
+    """Write (S'ᵀA)(p, :) into ``half`` and its columns into ``reached``; returns their number."""
     out_ptr, out, into_ptr, into, _, _ = graph
     a, v, _ = values
     count = 0
@@ -151,8 +139,8 @@ def reach(p, graph, values, half, seen, reached):
 
 
 @compiled
-def spread_rows(start, stop, graph, values, rows, grad):
-    """What flows from rows ``start`` to ``stop`` of A' to A, to S'ᵀ and to S', each by its rows.
+def row_gradients(start, stop, graph, values, rows, grad):
+    """The gradients of A, S'ᵀ and S', each by rows, from rows ``start`` to ``stop`` of A'.
 
     With g a row of the gradient, h = g S'ᵀ and t = (S'ᵀA)(p, :):
     dA(n, m) = s_np h_m, dS'ᵀ(p, n) = Σ_m a_nm h_m and dS'(m, q) = t_m g_q.
@@ -167,7 +155,7 @@ def spread_rows(start, stop, graph, values, rows, grad):
     for p in range(start, stop):
         for e in range(ptr[p], ptr[p + 1]):
             g[col[e]] = grad[e]
-        for r in range(reach(p, graph, values, half, seen, reached)):
+        for r in range(reach_nodes(p, graph, values, half, seen, reached)):
             m = reached[r]
             t, total = half[m], zero
             for e in range(onto_ptr[m], onto_ptr[m + 1]):

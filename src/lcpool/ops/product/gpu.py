@@ -1,9 +1,9 @@
 """S'ᵀAS' with its weights and their gradients on a GPU: dense rows for the graphs of a batch.
 
-The pattern is found by bits (:mod:`lcpool.ops.connect.gpu`). For the numbers each node holds a row
-of k_g of them, one for every cluster of its graph g. Rows are summed over the entries of A and S',
-which stand by rows after one sort; and an entry of A' or of a gradient is summed by one thread. All
-sums are made in the order of the entries, without atomics: the same input gives the same bits.
+The pattern is found by bits (:mod:`lcpool.ops.connect.gpu`). For the weights each node has a dense
+row of k_g numbers, one per cluster of its graph g. These rows are summed over the entries of A and
+S', which one sort brings into rows; one thread sums an entry of A' or of a gradient. All sums are
+made in the order of the entries, without atomics: the same input gives the same bits.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ __all__ = [
     "takes_assignment",
 ]
 
-# Numbers that the rows of nodes and clusters may have together (1 GiB in 32 bits, twice that with
-# gradients); what needs more is left to joins.
+# The most numbers in the dense rows (1 GiB in 32 bits, twice that with gradients): else joins.
 MAX_NUMBERS = 2**28
 # Columns of a row, and entries, that a program takes at a time.
-COLUMNS = 128
+TILE_COLUMNS = 128
 ENTRIES = 128
 
 
@@ -49,7 +48,7 @@ def even(number: int) -> int:
 
 
 def takes_assignment(S: Assignment, graphs: GraphSlices | None) -> bool:
-    """Whether the dense rows, and the bits, fit into memory, and the graphs are those of S'."""
+    # The dense rows and the bits must fit into memory, and the graphs must be those of S'.
     if graphs is None:
         n, k = np.array([S.num_nodes]), np.array([S.num_clusters])
     else:
@@ -59,27 +58,10 @@ def takes_assignment(S: Assignment, graphs: GraphSlices | None) -> bool:
 
 
 def connect_assignment(
-    edge_index: Tensor,
-    edge_weight: Tensor,
-    S: Assignment,
-    graphs: GraphSlices | None,
-    self_loops: bool,
-    max_edges: int,
-    checks: Checks,
-) -> Connected | None:
-    """The weights of S'ᵀAS', its edges, sorted, and the matrices by rows for the gradient.
-
-    None where rows take too much memory, or where an edge or an entry leads out of its graph.
-
-    Args:
-        edge_index: the edges of A.
-        edge_weight: its entries.
-        S: S', with values.
-        graphs: the graphs. Without them, all are one graph.
-        self_loops: keep the diagonal.
-        max_edges: refuse more edges than this.
-        checks: pending verdicts, read with the number of edges.
-    """
+    edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: GraphSlices | None,
+    self_loops: bool, max_edges: int, checks: Checks,
+) -> Connected | None:  # fmt: skip
+    # None too where an edge or an entry leads out of its graph.
     if not takes_assignment(S, graphs):
         return None
     batch, sizes, kept, first = graphs or GraphSlices.of_one(S)
@@ -93,27 +75,22 @@ def connect_assignment(
     graph, origin, entry = (batch, first, rows.origin), rows.origin, rows.entry
     size, width = int(sizes @ kept), columns(most)
     dense, AS = entry.new_empty(size), entry.new_empty(size)
-    scatter[(S.num_nodes,)](onto.ptr, onto.node, entry, *graph, dense, width, num_warps=1)
+    dense_rows[(S.num_nodes,)](onto.ptr, onto.node, entry, *graph, dense, width, num_warps=1)
     add_rows[(S.num_nodes, 1)](
         out.ptr, out.node, entry, *graph, origin, dense, AS, 0, width, num_warps=1
     )
     weight = entry.new_empty(edges.size(1))
-    weigh[blocks(weight)](
+    pattern_weights[blocks(weight)](
         edges, weight.numel(), members.ptr, members.node, entry, origin, AS, weight, ENTRIES
     )
     return Connected(weight, edges, rows)
 
 
 def connect_assignment_backward(
-    grad: Tensor,
-    edges: Tensor,
-    edge_index: Tensor,
-    edge_weight: Tensor,
-    S: Assignment,
-    graphs: GraphSlices | None,
-    rows: SortedMatrices,
-) -> tuple[Tensor, Tensor] | None:
-    """The gradients of the weights of A and of the entries of S', or None where joins were used.
+    grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment,
+    graphs: GraphSlices | None, rows: SortedMatrices,
+) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    """None where joins were used.
 
     With G the gradient of A', U = S'G and W = S'Gᵀ:
     dA(n, m) = Σ_q u_nq s_mq and dS'(n, p) = Σ_{n → m} a_nm w_mp + Σ_{m → n} a_mn u_mp.
@@ -127,16 +104,18 @@ def connect_assignment_backward(
     # U and the rows of G, W and those of Gᵀ.
     size = int((sizes + kept) @ kept)
     dense = entry.new_zeros(2, size)
-    unfold[blocks(grad)](edges, grad, grad.numel(), origin[S.num_nodes :], dense, size, ENTRIES)
+    dense_gradient[blocks(grad)](
+        edges, grad, grad.numel(), origin[S.num_nodes :], dense, size, ENTRIES
+    )
     add_rows[(S.num_nodes, 2)](
         onto.ptr, onto.node, entry, batch, first, origin, origin[S.num_nodes :], dense, dense, size,
         columns(longest(kept)), num_warps=1,
     )  # fmt: skip
     of_weight, of_value = torch.empty_like(edge_weight), torch.empty_like(S.weight)
-    to_edges[blocks(of_weight)](
+    edge_gradients[blocks(of_weight)](
         edge_index, of_weight.numel(), onto.ptr, onto.node, entry, origin, dense, of_weight, ENTRIES
     )
-    to_entries[blocks(of_value)](
+    entry_gradients[blocks(of_value)](
         S.node_index.contiguous(), S.cluster_index.contiguous(), of_value.numel(), out.ptr,
         into.ptr, out.node, entry, origin, dense, size, of_value, ENTRIES,
     )  # fmt: skip
@@ -146,7 +125,7 @@ def connect_assignment_backward(
 def by_rows(
     edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: ClusterLayout
 ) -> SortedMatrices:
-    """Sort all by rows at once, and lay out the dense ones."""
+    """Sort all four matrices by rows at once, and lay out the dense rows."""
     assert S.weight is not None
     (source, target), n = edge_index, even(S.num_nodes)
     row = torch.cat([source, target + n, S.node_index + 2 * n, S.cluster_index + 3 * n])
@@ -154,14 +133,14 @@ def by_rows(
     column = torch.cat([target, source, S.cluster_index, S.node_index])[order]
     entry = torch.cat([edge_weight, edge_weight, S.weight, S.weight])[order]
     graph, first = torch.cat([graphs.batch, graphs.of_cluster]), graphs.first
-    # A row ends where those before it and its own k_g numbers do, and with the last q of its graph.
+    # A dense row ends at the sum of all k_g up to its own, with the last q of its graph.
     origin = first.diff()[graph].cumsum(0) - first[1:][graph]
     return SortedMatrices(row_pointers(row, 3 * n + S.num_clusters), column, origin, entry)
 
 
 def columns(most: int) -> int:
-    """Columns of a program."""
-    return min(COLUMNS, power_of_2(most))
+    """The number of columns of a program."""
+    return min(TILE_COLUMNS, power_of_2(most))
 
 
 def blocks(entries: Tensor) -> tuple[int]:
@@ -170,8 +149,8 @@ def blocks(entries: Tensor) -> tuple[int]:
 
 
 @kernel
-def scatter(ptr, node, entry, batch, first, origin, out, COLUMNS: tl.constexpr):
-    """S' as dense rows; entries that stand twice are added."""
+def dense_rows(ptr, node, entry, batch, first, origin, out, COLUMNS: tl.constexpr):
+    """S' as dense rows; duplicate entries are added."""
     i = tl.program_id(0).to(tl.int64)
     g = tl.load(batch + i)
     end = tl.load(first + g + 1)
@@ -189,7 +168,7 @@ def scatter(ptr, node, entry, batch, first, origin, out, COLUMNS: tl.constexpr):
 def add_rows(
     ptr, node, entry, batch, first, origin, x_origin, x, out, apart, COLUMNS: tl.constexpr
 ):
-    """The sum of dense rows of x over a node's entries; of a second x, ``apart`` from the first."""
+    """The sum of dense rows of x over a node's entries; a second x is ``apart`` from the first."""
     i = tl.program_id(0).to(tl.int64)
     x += tl.program_id(1).to(tl.int64) * apart
     out += tl.program_id(1).to(tl.int64) * apart + tl.load(origin + i)
@@ -206,15 +185,15 @@ def add_rows(
 
 
 @triton.jit
-def ends(edges, count, ENTRIES: tl.constexpr):
-    """Some edges, source and target of each, and which of them there are."""
+def load_edges(edges, count, ENTRIES: tl.constexpr):
+    """The numbers of a program's edges, their sources and targets, and which of them exist."""
     e = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
     here = e < count
     return e, tl.load(edges + e, here, 0), tl.load(edges + count + e, here, 0), here
 
 
 @triton.jit
-def walk(row, here, q, ptr, node, entry, origin, x):
+def row_times_column(row, here, q, ptr, node, entry, origin, x):
     """Σ_k of the entries (row, k) times x(k, q)."""
     start, stop = tl.load(ptr + row, here, 0), tl.load(ptr + row + 1, here, 0)
     total = tl.zeros(row.shape, x.dtype.element_ty)
@@ -227,25 +206,25 @@ def walk(row, here, q, ptr, node, entry, origin, x):
 
 
 @kernel
-def weigh(edges, count, ptr, node, entry, origin, AS, weight, ENTRIES: tl.constexpr):
-    """S'ᵀAS' where its pattern is: Σ_n s_np (AS')(n, q)."""
-    e, p, q, here = ends(edges, count, ENTRIES)
-    tl.store(weight + e, walk(p, here, q, ptr, node, entry, origin, AS), here)
+def pattern_weights(edges, count, ptr, node, entry, origin, AS, weight, ENTRIES: tl.constexpr):
+    """The weights of S'ᵀAS' at its edges: Σ_n s_np (AS')(n, q)."""
+    e, p, q, here = load_edges(edges, count, ENTRIES)
+    tl.store(weight + e, row_times_column(p, here, q, ptr, node, entry, origin, AS), here)
 
 
 @kernel
-def unfold(edges, grad, count, origin, x, apart, ENTRIES: tl.constexpr):
+def dense_gradient(edges, grad, count, origin, x, apart, ENTRIES: tl.constexpr):
     """G and, ``apart`` from it, Gᵀ as dense rows."""
-    e, p, q, here = ends(edges, count, ENTRIES)
+    e, p, q, here = load_edges(edges, count, ENTRIES)
     value = tl.load(grad + e, here, 0.0)
     tl.store(x + tl.load(origin + p, here, 0) + q, value, here)
     tl.store(x + apart + tl.load(origin + q, here, 0) + p, value, here)
 
 
 @kernel
-def to_edges(edges, count, ptr, node, entry, origin, U, of_weight, ENTRIES: tl.constexpr):
+def edge_gradients(edges, count, ptr, node, entry, origin, U, of_weight, ENTRIES: tl.constexpr):
     """dA(n, m) = Σ_q u_nq s_mq."""
-    edge, n, m, here = ends(edges, count, ENTRIES)
+    edge, n, m, here = load_edges(edges, count, ENTRIES)
     start, stop = tl.load(ptr + m, here, 0), tl.load(ptr + m + 1, here, 0)
     row = U + tl.load(origin + n, here, 0)
     total = tl.zeros((ENTRIES,), U.dtype.element_ty)
@@ -258,7 +237,7 @@ def to_edges(edges, count, ptr, node, entry, origin, U, of_weight, ENTRIES: tl.c
 
 
 @kernel
-def to_entries(
+def entry_gradients(
     nodes, clusters, count, out_ptr, into_ptr, node, entry, origin, U, apart, of_value,
     ENTRIES: tl.constexpr,
 ):  # fmt: skip
@@ -266,6 +245,6 @@ def to_entries(
     e = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
     here = e < count
     n, p = tl.load(nodes + e, here, 0), tl.load(clusters + e, here, 0)
-    total = walk(n, here, p, out_ptr, node, entry, origin, U + apart)
-    total += walk(n, here, p, into_ptr, node, entry, origin, U)
+    total = row_times_column(n, here, p, out_ptr, node, entry, origin, U + apart)
+    total += row_times_column(n, here, p, into_ptr, node, entry, origin, U)
     tl.store(of_value + e, total, here)

@@ -1,8 +1,8 @@
 """Sparse matrix products by sorted joins, in plain torch: no ``torch.sparse``, gradients included.
 
-``torch.sparse`` products fault or run out of memory on GPUs and have no CPU gradient for the
-pattern this package needs. A join does: entry (i, n) of the left matrix meets every entry (n, j) of
-row n on the right, and meetings with the same (i, j) are added.
+Products of ``torch.sparse`` fault or run out of memory on GPUs, and have no gradient on a CPU for
+the pattern needed here. In a join, entry (i, n) of the left matrix meets every entry (n, j) of row
+n on the right, and meetings with the same (i, j) are added.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Checks, check_max_edges
 from lcpool.graph.sizes import row_pointers
 
-# Meetings that one join may hold at a time. They take 16 to 40 bytes each.
+# Meetings that a join holds at a time; each takes 16 to 40 bytes.
 MAX_MEETINGS = 2**24
 
 
@@ -84,10 +84,10 @@ class TripleProduct:
         A: the rows of A.
         S: the rows of S.
         num_cols: the number of columns of S.
-        checks: pending verdicts, read with the first size.
+        checks: pending checks, read with the first size.
 
     Attributes:
-        work: the number of all meetings, which the number of entries cannot exceed.
+        work: the number of all meetings, a bound on the number of entries.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class TripleProduct:
 
 
 def cuts(work: Tensor, total: int) -> Tensor:
-    """Where to cut rows of so much work so that a block has about as many meetings as it may."""
+    """Where to cut rows with this much ``work`` so that each block has about MAX_MEETINGS."""
     if total <= MAX_MEETINGS:
         return work.new_empty(0)
     block = (work.cumsum(0) - work) // MAX_MEETINGS
@@ -116,7 +116,7 @@ def cuts(work: Tensor, total: int) -> Tensor:
 
 
 def meetings(Sr: SparseRows, A: SparseRows, S: SparseRows) -> Tensor:
-    """How often each row of Sᵀ meets an entry in either join of (Sᵀ A) S, at the most."""
+    """A bound on the meetings of each row of Sᵀ in either join of (Sᵀ A) S."""
     through = A.lengths.index_add(0, A.entries.row, S.lengths[A.entries.col])
     work = through.new_zeros(Sr.ptr.numel() - 1)
     return work.index_add_(0, Sr.entries.row, through[Sr.entries.col])
@@ -133,7 +133,7 @@ def connect_by_joins(
 ) -> tuple[Tensor, Tensor | None]:
     """SᵀAS by joins, block by block; counted first where it might exceed ``max_edges``.
 
-    With ``left``, which has as many clusters, it stands in the place of the first S.
+    ``left`` replaces the first S; it has as many clusters.
     """
     left = S if left is None else left
     A = SparseRows.of(edge_index[0], edge_index[1], edge_weight, S.num_nodes)
@@ -162,15 +162,15 @@ def off_diagonal(block: Coordinates, self_loops: bool) -> tuple[Tensor, Tensor |
 def gradients_by_joins(
     grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment
 ) -> tuple[Tensor, Tensor]:
-    """What flows from the weights of SᵀAS to those of A and to the entries of S.
+    """The gradients of the weights of A and of the entries of S, from those of SᵀAS.
 
     An edge (n, m) of A makes entry (n, p) of S meet every entry (m, q): s_np a_nm s_mq is a summand
-    of a'_pq, and its gradient is g_pq times what each of the three is multiplied by. There are
-    gradients of the gradients again.
+    of a'_pq, and the gradient of each factor is g_pq times the other two. Autograd can
+    differentiate them again.
 
     Args:
         grad: the gradient of the weights.
-        edges: the edges of SᵀAS, sorted. What meets elsewhere has no gradient.
+        edges: the edges of SᵀAS, sorted; summands elsewhere have no gradient.
         edge_index: the edges of A.
         edge_weight: its entries.
         S: the assignment, with values.

@@ -1,4 +1,4 @@
-"""No kernel multiplies S'ᵀAS' in plain torch: :mod:`lcpool.ops.product.joins` does."""
+"""Plain torch has no kernel for S'ᵀAS': :mod:`lcpool.ops.product.joins` computes it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ __all__ = [
 ]
 
 
-def select_columns(*_: object) -> None:
-    """Left to torch."""
+def select_columns(*_: object) -> None: ...
 
 
 def takes_assignment(*_: object) -> bool:
-    """None of them."""
     return False
 
 
-def connect_assignment(*_: object) -> None:
-    """Left to joins."""
+def connect_assignment(*_: object) -> None: ...
 
 
-def connect_assignment_backward(*_: object) -> None:
-    """Left to joins."""
+def connect_assignment_backward(*_: object) -> None: ...

@@ -1,4 +1,4 @@
-"""What is computed over the nodes of each graph: the softmax of scores, and the readout."""
+"""Reductions over the nodes of each graph: the softmax of scores, and the readout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import operator
+from lcpool.ops.operator import gradient_operator, operator
 from lcpool.ops.readout import plain
 
 
@@ -40,11 +40,10 @@ def readout(x: Tensor, graph: Graph) -> Tensor:
 
 
 class Softmax:
-    """The softmax over graphs whose nodes stand together, from ``ptr[g]`` to ``ptr[g + 1]``."""
+    """exp(v) / Σ exp(v) over the nodes ``ptr[g]`` to ``ptr[g + 1]`` of each graph g."""
 
     @staticmethod
     def forward(values: Tensor, ptr: Tensor) -> Tensor:
-        """exp(v) / Σ exp(v)."""
         return kernels(values).softmax(values.contiguous(), ptr)
 
     @staticmethod
@@ -57,31 +56,14 @@ class Softmax:
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """The gradient of the values: h (g − Σ g h)."""
-        again = torch.is_grad_enabled()  # The gradient's own gradient is asked for.
-        spread = plain.softmax_backward if again else softmax_backward
-        return spread(grad, *ctx.saved_tensors), None
-
-
-class SoftmaxBackward:
-    """The gradient of :class:`Softmax`."""
-
-    @staticmethod
-    def forward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
-        """The gradient of the values: h (g − Σ g h)."""
-        return kernels(h).softmax_backward(grad.contiguous(), h.contiguous(), ptr)
-
-    @staticmethod
-    def fake(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
-        return h.new_empty(h.shape)
+        return softmax_backward(grad, *ctx.saved_tensors), None
 
 
 class MeanAndMax:
-    """Mean ‖ max over graphs whose nodes stand together, and how many share each maximum."""
+    """Mean ‖ max over the nodes ``ptr[g]`` to ``ptr[g + 1]``, and how many share each maximum."""
 
     @staticmethod
     def forward(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-        """Both in one walk over the nodes."""
         return kernels(x).readout(x.contiguous(), ptr)
 
     @staticmethod
@@ -97,33 +79,16 @@ class MeanAndMax:
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, _: None) -> tuple[Tensor | None, None]:
-        """1/n of the mean's gradient to all, the maximum's to those who share it."""
-        if grad is None:
-            return None, None
-        again = torch.is_grad_enabled()  # The gradient's own gradient is asked for.
-        spread = plain.readout_backward if again else readout_backward
-        return spread(grad, *ctx.saved_tensors), None
-
-
-class ReadoutBackward:
-    """The gradient of :class:`MeanAndMax`."""
-
-    @staticmethod
-    def forward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
-        """1/n of the mean's gradient to all, the maximum's to those who share it."""
-        return kernels(x).readout_backward(grad.contiguous(), x.contiguous(), ptr, out, ties)
-
-    @staticmethod
-    def fake(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
-        return x.new_empty(x.shape)
+        return None if grad is None else readout_backward(grad, *ctx.saved_tensors), None
 
 
 softmax = operator("softmax(Tensor values, Tensor ptr) -> Tensor", Softmax)
-softmax_backward = operator(
-    "softmax_backward(Tensor grad, Tensor h, Tensor ptr) -> Tensor", SoftmaxBackward
+softmax_backward = gradient_operator(
+    "softmax_backward(Tensor grad, Tensor h, Tensor ptr) -> Tensor", plain.softmax_backward, (1,)
 )
 mean_and_max = operator("readout(Tensor x, Tensor ptr) -> (Tensor, Tensor)", MeanAndMax)
-readout_backward = operator(
+readout_backward = gradient_operator(
     "readout_backward(Tensor grad, Tensor x, Tensor ptr, Tensor out, Tensor ties) -> Tensor",
-    ReadoutBackward,
+    plain.readout_backward,
+    (1,),
 )

@@ -23,19 +23,19 @@ def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
 def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
     grad_x = torch.empty_like(x)
     arrays = (grad, x.detach(), ptr, out, ties, grad_x)
-    spread(*(values.numpy() for values in arrays))
+    readout_gradients(*(values.numpy() for values in arrays))
     return grad_x
 
 
 def softmax(values: Tensor, ptr: Tensor) -> Tensor:
     h = torch.empty_like(values)
-    normalize(0, ptr.numel() - 1, values.detach().numpy(), ptr.numpy(), h.numpy())
+    softmax_graphs(0, ptr.numel() - 1, values.detach().numpy(), ptr.numpy(), h.numpy())
     return h
 
 
 def softmax_backward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
     out = torch.empty_like(h)
-    denormalize(grad.numpy(), h.numpy(), ptr.numpy(), out.numpy())
+    softmax_gradients(grad.numpy(), h.numpy(), ptr.numpy(), out.numpy())
     return out
 
 
@@ -64,8 +64,8 @@ def mean_and_max(x, ptr, out, ties):
 
 
 @compiled
-def spread(grad, x, ptr, out, ties, grad_x):
-    """What each node gets of its graph's gradient."""
+def readout_gradients(grad, x, ptr, out, ties, grad_x):
+    """1/n of the mean's gradient to each node, the maximum's to those that share it."""
     width = x.shape[1]
     for g in range(ptr.size - 1):
         share = grad.dtype.type(1) / max(ptr[g + 1] - ptr[g], 1)
@@ -78,8 +78,8 @@ def spread(grad, x, ptr, out, ties, grad_x):
 
 
 @compiled
-def normalize(start, stop, values, ptr, h):
-    """exp(v − max v) / Σ exp(v − max v) over each of some graphs."""
+def softmax_graphs(start, stop, values, ptr, h):
+    """exp(v − max v) / Σ exp(v − max v) over the nodes of each graph."""
     for g in range(start, stop):
         most, total = -np.inf, 0.0
         for i in range(ptr[g], ptr[g + 1]):
@@ -92,7 +92,7 @@ def normalize(start, stop, values, ptr, h):
 
 
 @compiled
-def denormalize(grad, h, ptr, out):
+def softmax_gradients(grad, h, ptr, out):
     """The gradient of the values: h (g − Σ g h)."""
     for g in range(ptr.size - 1):
         inner = 0.0

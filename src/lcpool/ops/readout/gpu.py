@@ -1,4 +1,4 @@
-"""Reductions over the nodes of each graph on a GPU: a program a graph."""
+"""Reductions over the nodes of each graph on a GPU: a program per graph."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from lcpool.ops.launch import cdiv, kernel
 
 __all__ = ["readout", "readout_backward", "softmax", "softmax_backward"]
 
+# Nodes and channels that a program reads at a time; nodes, in a softmax.
 NODES, CHANNELS = 32, 64
-LONG = 256
+BLOCK = 256
 
 
 def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
@@ -25,21 +26,21 @@ def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
 def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
     grad_x = torch.empty_like(x)
     if grad.numel():
-        spread[grid(x, ptr)](grad, x, ptr, out, ties, grad_x, x.size(1), NODES, CHANNELS)
+        readout_gradients[grid(x, ptr)](grad, x, ptr, out, ties, grad_x, x.size(1), NODES, CHANNELS)
     return grad_x
 
 
 def softmax(values: Tensor, ptr: Tensor) -> Tensor:
     h = torch.empty_like(values)
     if h.numel():
-        normalize[(ptr.numel() - 1,)](values, ptr, h, LONG)
+        softmax_graphs[(ptr.numel() - 1,)](values, ptr, h, BLOCK)
     return h
 
 
 def softmax_backward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
     out = torch.empty_like(h)
     if h.numel():
-        denormalize[(ptr.numel() - 1,)](grad, h, ptr, out, LONG)
+        softmax_gradients[(ptr.numel() - 1,)](grad, h, ptr, out, BLOCK)
     return out
 
 
@@ -62,7 +63,7 @@ def mean_and_max(x, ptr, out, ties, width, NODES: tl.constexpr, CHANNELS: tl.con
         mask = (i < stop)[:, None] & inside[None, :]
         rows = tl.load(x + i[:, None] * width + c[None, :], mask, 0.0)
         total += rows
-        # A maximum that is NaN must show.
+        # NaN is not lost.
         most = tl.where(mask & ((rows > most) | (rows != rows)), rows, most)
     largest = tl.max(most, 0)
     broken = tl.max((most != most).to(tl.int32), 0) == 1
@@ -82,8 +83,10 @@ def mean_and_max(x, ptr, out, ties, width, NODES: tl.constexpr, CHANNELS: tl.con
 
 
 @kernel
-def spread(grad, x, ptr, out, ties, grad_x, width, NODES: tl.constexpr, CHANNELS: tl.constexpr):
-    """What each node gets of its graph's gradient."""
+def readout_gradients(
+    grad, x, ptr, out, ties, grad_x, width, NODES: tl.constexpr, CHANNELS: tl.constexpr
+):
+    """1/n of the mean's gradient to each node, the maximum's to those that share it."""
     g = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = c < width
@@ -103,37 +106,37 @@ def spread(grad, x, ptr, out, ties, grad_x, width, NODES: tl.constexpr, CHANNELS
 
 
 @kernel
-def normalize(values, ptr, h, LONG: tl.constexpr):
+def softmax_graphs(values, ptr, h, BLOCK: tl.constexpr):
     """exp(v − max v) / Σ exp(v − max v)."""
     g = tl.program_id(0)
     start, stop = tl.load(ptr + g), tl.load(ptr + g + 1)
-    most = tl.full((LONG,), float("-inf"), values.dtype.element_ty)
-    for first in range(start, stop, LONG):
-        i = first + tl.arange(0, LONG)
+    most = tl.full((BLOCK,), float("-inf"), values.dtype.element_ty)
+    for first in range(start, stop, BLOCK):
+        i = first + tl.arange(0, BLOCK)
         most = tl.maximum(most, tl.load(values + i, i < stop, float("-inf")))
     largest = tl.max(most, 0)
-    total = tl.zeros((LONG,), values.dtype.element_ty)
-    for first in range(start, stop, LONG):
-        i = first + tl.arange(0, LONG)
+    total = tl.zeros((BLOCK,), values.dtype.element_ty)
+    for first in range(start, stop, BLOCK):
+        i = first + tl.arange(0, BLOCK)
         total += tl.exp(tl.load(values + i, i < stop, float("-inf")) - largest)
     scale = 1 / tl.where(stop > start, tl.sum(total, 0), 1.0)
-    for first in range(start, stop, LONG):
-        i = first + tl.arange(0, LONG)
+    for first in range(start, stop, BLOCK):
+        i = first + tl.arange(0, BLOCK)
         value = tl.load(values + i, i < stop, float("-inf"))
         tl.store(h + i, tl.exp(value - largest) * scale, i < stop)
 
 
 @kernel
-def denormalize(grad, h, ptr, out, LONG: tl.constexpr):
+def softmax_gradients(grad, h, ptr, out, BLOCK: tl.constexpr):
     """The gradient of the values: h (g − Σ g h)."""
-    p = tl.program_id(0)
-    start, stop = tl.load(ptr + p), tl.load(ptr + p + 1)
-    total = tl.zeros((LONG,), h.dtype.element_ty)
-    for first in range(start, stop, LONG):
-        i = first + tl.arange(0, LONG)
+    g = tl.program_id(0)
+    start, stop = tl.load(ptr + g), tl.load(ptr + g + 1)
+    total = tl.zeros((BLOCK,), h.dtype.element_ty)
+    for first in range(start, stop, BLOCK):
+        i = first + tl.arange(0, BLOCK)
         total += tl.load(grad + i, i < stop, 0.0) * tl.load(h + i, i < stop, 0.0)
     inner = tl.sum(total, 0)
-    for first in range(start, stop, LONG):
-        i = first + tl.arange(0, LONG)
+    for first in range(start, stop, BLOCK):
+        i = first + tl.arange(0, BLOCK)
         own = tl.load(h + i, i < stop, 0.0)
         tl.store(out + i, own * (tl.load(grad + i, i < stop, 0.0) - inner), i < stop)

@@ -1,4 +1,4 @@
-"""î = topk(h): which nodes of each graph are kept, and in which order."""
+"""î = topk(h): the kept nodes of each graph, and their order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch_geometric.utils import scatter
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import Sizes
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import operator
+from lcpool.ops.operator import as_operator
 
 
 def check_ratio(ratio: float | None) -> float:
@@ -38,8 +38,8 @@ def check_ratio(ratio: float | None) -> float:
 def share(ratio: float) -> Fraction:
     """The decimal that was written: 0.3 is 3/10, not the binary number just below it.
 
-    Nine digits are read exactly; beyond them lies the noise of arithmetic such as 0.1 + 0.2, and
-    ``share * num_nodes`` would leave 64-bit integers.
+    Nine digits are exact. More would keep the rounding errors of 0.1 + 0.2, and
+    ``share * num_nodes`` would exceed 64-bit integers.
 
     >>> share(0.3), share(0.1 + 0.2)
     (Fraction(3, 10), Fraction(3, 10))
@@ -47,51 +47,37 @@ def share(ratio: float) -> Fraction:
     return Fraction(str(ratio)).limit_denominator(10**9)
 
 
+@as_operator(
+    "keep_counts(Scalar ratio, Tensor num_nodes) -> Tensor", lambda _, n: torch.empty_like(n)
+)
 def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
-    """How many nodes a graph of n keeps, ⌈ratio · n⌉, in integers: exact whatever x's dtype.
+    """The number of nodes that a graph of n nodes keeps, ⌈ratio · n⌉, in exact integers.
 
-    An int ``ratio`` is k itself. No graph keeps more nodes than it has, and none with nodes loses
-    all.
+    An int ``ratio`` is the number itself. No graph keeps more nodes than it has, and a graph with
+    nodes keeps at least one.
 
     >>> keep_counts(0.3, torch.tensor([50, 0, 1]))
     tensor([15,  0,  1])
     >>> keep_counts(1, torch.tensor([50, 0])), keep_counts(1.0, torch.tensor([50, 0]))
     (tensor([1, 0]), tensor([50,  0]))
     """
-    counts: Tensor = keep_counts_operator(ratio, num_nodes)
-    return counts
-
-
-class KeepCounts:
-    """:func:`keep_counts`."""
-
-    @staticmethod
-    def forward(ratio: float, num_nodes: Tensor) -> Tensor:
-        """In integers."""
-        n = num_nodes.numpy()
-        if isinstance(ratio, Integral):
-            k = np.minimum(n, min(int(ratio), 2**62))
-        else:
-            part = share(ratio)
-            k = (n * part.numerator + (part.denominator - 1)) // part.denominator
-            k = np.minimum(np.maximum(k, 1), n)
-        return torch.from_numpy(np.asarray(k))
-
-    @staticmethod
-    def fake(ratio: float, num_nodes: Tensor) -> Tensor:
-        return torch.empty_like(num_nodes)
-
-
-keep_counts_operator = operator("keep_counts(Scalar ratio, Tensor num_nodes) -> Tensor", KeepCounts)
+    n = num_nodes.numpy()
+    if isinstance(ratio, Integral):
+        k = np.minimum(n, min(int(ratio), 2**62))
+    else:
+        part = share(ratio)
+        k = (n * part.numerator + (part.denominator - 1)) // part.denominator
+        k = np.minimum(np.maximum(k, 1), n)
+    return torch.from_numpy(np.asarray(k))
 
 
 @dataclass(frozen=True)
 class KeepPlan:
-    """How many nodes of each graph are kept, settled before any score is known.
+    """How many nodes of each graph are kept, known before the scores.
 
     Attributes:
-        sizes: how many nodes each graph has. They need not stand by graph.
-        kept: how many of them are kept; these do.
+        sizes: how many nodes each graph has; they need not be sorted by graph.
+        kept: how many of them are kept; these are sorted by graph.
     """
 
     sizes: Sizes
@@ -104,11 +90,11 @@ class KeepPlan:
 
     @classmethod
     def of(cls, ratio: float, graph: Graph) -> KeepPlan:
-        """Count kept nodes; a GPU is waited for unless the sizes of the graphs are known."""
+        """Keep ⌈ratio · n⌉ nodes per graph; a GPU synchronises unless the sizes are known."""
         sizes = graph.sizes
         if sizes is None:
             sizes = Sizes.of(graph.host_counts(), graph.x.device, graph.num_nodes)
-        # Where there are nodes, some are kept.
+        # A batch with nodes keeps some.
         total = None if graph.num_nodes else 0
         kept = Sizes.of(keep_counts(ratio, sizes.counts), graph.x.device, total)
         return cls(sizes, kept)
@@ -119,8 +105,8 @@ class Kept(NamedTuple):
 
     Attributes:
         perm: î.
-        batch: the graph of each, where graphs are told apart.
-        place: where each node of the graph stands in î, −1 if it does not; where that is known.
+        batch: the graph of each, if there are several.
+        place: the position of each input node in î, −1 if it is dropped; if that is known.
     """
 
     perm: Tensor
@@ -129,10 +115,12 @@ class Kept(NamedTuple):
 
 
 def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
-    """The k nodes of highest rank of each graph: by graph, then falling, ties to the lower index.
+    """î: the k nodes of highest rank of each graph, sorted by graph, then by falling rank.
+
+    Of equal nodes the one of lower index comes first.
 
     Args:
-        rank: what to order the nodes by, ``[num_nodes]``.
+        rank: the scores that order the nodes, ``[num_nodes]``.
         graph: the graphs; its ``batch`` may be unsorted and have gaps.
         plan: how many nodes each graph keeps.
 
@@ -142,45 +130,32 @@ def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
     sizes, kept = plan.sizes, plan.kept
     plans = (sizes.counts, sizes.ptr, kept.ptr, kept.total)
     if graph.batch is None or graph.sizes is not None:
-        perm, batch = topk_operator(rank, *plans)
-        return perm, batch
+        return sorted_topk(rank, *plans)
     node = graph.members.node
-    perm, batch = topk_operator(rank.index_select(0, node), *plans)
+    perm, batch = sorted_topk(rank.index_select(0, node), *plans)
     return node[perm], batch
 
 
-class Best:
-    """:func:`topk` where the nodes stand by graph."""
-
-    @staticmethod
-    def forward(
-        rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int
-    ) -> tuple[Tensor, Tensor]:
-        """By a kernel."""
-        return kernels(rank).topk(rank.detach().contiguous(), counts, ptr, kept_ptr, total)
-
-    @staticmethod
-    def fake(
-        rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int
-    ) -> tuple[Tensor, Tensor]:
-        return ptr.new_empty(total), ptr.new_empty(total)
-
-
-topk_operator = operator(
+@as_operator(
     "topk(Tensor rank, Tensor counts, Tensor ptr, Tensor kept_ptr, SymInt total) "
     "-> (Tensor, Tensor)",
-    Best,
+    lambda rank, counts, ptr, kept_ptr, total: (ptr.new_empty(total), ptr.new_empty(total)),
 )
+def sorted_topk(
+    rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int
+) -> tuple[Tensor, Tensor]:
+    """:func:`topk` for nodes that are sorted by graph."""
+    return kernels(rank).topk(rank.detach().contiguous(), counts, ptr, kept_ptr, total)
 
 
 def above(h: Tensor, graph: Graph, min_score: float) -> tuple[Tensor, Tensor]:
-    """The nodes with h > ``min_score``, and the best of each graph whatever its score.
+    """The nodes with h > ``min_score``, and the best of each graph in any case.
 
     Returns:
         ``perm`` in the order of the nodes, and ``batch``, the graph of each.
     """
     batch = graph.batch_vector()
     best = scatter(h.detach(), batch, dim_size=graph.batch_size, reduce="max")
-    # Not h == best: where scores are NaN all nodes are kept, so that no graph comes out empty.
+    # Not h == best: where scores are NaN all nodes are kept, so that no graph is empty afterwards.
     perm = ((h > min_score) | ~(h < best[batch])).nonzero().view(-1)
     return perm, batch[perm]

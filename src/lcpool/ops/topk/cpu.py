@@ -23,11 +23,11 @@ def topk(
 
 @compiled
 def best_first(start, stop, rank, ptr, kept_ptr, perm, batch):
-    """Sort each of some graphs, and take what it keeps."""
+    """Sort the nodes of each graph, and keep the first."""
     for g in range(start, stop):
         zero = ptr[g]
-        keys = falling(rank[zero : ptr[g + 1]])
-        # Stable, and numba's other sort takes quadratic time where scores come in blocks.
+        keys = descending_keys(rank[zero : ptr[g + 1]])
+        # Stable; and numba's other sort takes quadratic time where many scores are equal.
         order = np.argsort(keys, kind="mergesort")
         for k in range(kept_ptr[g + 1] - kept_ptr[g]):
             perm[kept_ptr[g] + k] = zero + order[k]
@@ -35,7 +35,7 @@ def best_first(start, stop, rank, ptr, kept_ptr, perm, batch):
 
 
 @compiled
-def falling(values):
+def descending_keys(values):
     """Integers in the opposite order of the numbers: −0 as 0, and NaN first, as torch sorts it."""
     keys = values.astype(np.float64).view(np.int64)
     for i in range(keys.size):

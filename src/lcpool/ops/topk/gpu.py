@@ -1,4 +1,4 @@
-"""Top-k on a GPU: a node's place is the number of nodes that go before it."""
+"""Top-k on a GPU: a node's place is the number of nodes with a better score."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lcpool.ops.topk import plain
 
 __all__ = ["topk"]
 
-# Nodes of a program, and how many of their graphs it looks at in a step.
+# Nodes of a program, and nodes that it compares them with at a time.
 BLOCK, STEP = 16, 256
-# Nodes of a graph up to which each is compared with all others, rather than sorted.
+# In larger graphs, nodes are sorted rather than each compared with all others.
 MAX_NODES = 2**14
 
 
@@ -27,7 +27,7 @@ def topk(
     perm = torch.empty(num_kept, dtype=torch.int64, device=rank.device)
     batch = torch.empty_like(perm)
     if num_kept:
-        place[(cdiv(rank.numel(), BLOCK),)](
+        topk_nodes[(cdiv(rank.numel(), BLOCK),)](
             rank, ptr, kept_ptr, perm, batch, rank.numel(), ptr.numel() - 1,
             counts.numel().bit_length(), BLOCK, STEP,
         )  # fmt: skip
@@ -35,41 +35,41 @@ def topk(
 
 
 @triton.jit
-def key(values):
-    """Integers in the order of the numbers: −0 as 0, and NaN above all, as torch sorts it."""
+def sort_key(values):
+    """Integers in the order of the numbers: −0 as 0, and NaN as the largest, as torch sorts it."""
     if values.dtype == tl.float64:
         code = tl.where(values == 0, 0.0, values).to(tl.int64, bitcast=True)
         code = tl.where(code < 0, code ^ 0x7FFFFFFFFFFFFFFF, code)
         return tl.where(values != values, 0x7FFFFFFFFFFFFFFF, code)
-    else:  # noqa: RET505 (Triton compiles what stands behind a return)
+    else:  # noqa: RET505 (Triton compiles what follows a return)
         code = tl.where(values == 0, 0.0, values.to(tl.float32)).to(tl.int32, bitcast=True)
         code = tl.where(code < 0, code ^ 0x7FFFFFFF, code)
         return tl.where(values != values, 0x7FFFFFFF, code)
 
 
 @kernel
-def place(
+def topk_nodes(
     rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps,
     BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """Where some nodes go."""
+    """Store a program's nodes at their places in î."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    placed(i, rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps, STEP)
+    place_nodes(i, rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps, STEP)
 
 
 @triton.jit
-def placed(
+def place_nodes(
     i, rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps, STEP: tl.constexpr
 ):  # fmt: skip
-    """Put nodes i into their places.
+    """Store nodes i at their places in î, if they are kept.
 
-    Returns where their graphs begin and end, their highest scores, and the places.
+    Returns where their graphs begin and end, the highest score of these, and the places.
     """
     inside = i < num_nodes
     g = graph_of(i, ptr, num_graphs, steps)
     start = tl.load(ptr + g, inside, 0).to(tl.int32)
     stop = tl.load(ptr + g + 1, inside, 0).to(tl.int32)
-    before, most = ahead(i, inside, rank, start, stop, num_nodes, STEP)
+    before, most = count_better(i, inside, rank, start, stop, num_nodes, STEP)
     kept, end = tl.load(kept_ptr + g, inside, 0), tl.load(kept_ptr + g + 1, inside, 0)
     p, is_kept = kept + before, inside & (kept + before < end)
     tl.store(perm + p, i.to(tl.int64), is_kept)
@@ -79,7 +79,7 @@ def placed(
 
 @triton.jit
 def graph_of(i, ptr, num_graphs, steps):
-    """The last graph that begins at i or before. Of empty graphs the last one has it."""
+    """The last graph that begins at i or before, which is not empty."""
     low, high = tl.zeros_like(i), tl.zeros_like(i) + num_graphs
     for _ in range(steps + 1):
         middle, going = (low + high) // 2, low < high
@@ -89,18 +89,18 @@ def graph_of(i, ptr, num_graphs, steps):
 
 
 @triton.jit
-def ahead(i, inside, rank, start, stop, num_nodes, STEP: tl.constexpr):
-    """How many nodes of its graph, from ``start`` to ``stop``, go before each of some nodes i.
+def count_better(i, inside, rank, start, stop, num_nodes, STEP: tl.constexpr):
+    """How many nodes of the graph of each node i, ``start`` to ``stop``, have a better score.
 
     And the highest score of the graph.
     """
     value = tl.load(rank + i, inside, 0.0)
-    own, before = key(value), tl.zeros_like(start)
+    own, before = sort_key(value), tl.zeros_like(start)
     most = tl.full(value.shape, float("-inf"), value.dtype)
     for first in range(tl.min(tl.where(inside, start, num_nodes)), tl.max(stop), STEP):
         j = first + tl.arange(0, STEP)
         others = tl.load(rank + j, j < num_nodes, 0.0)
-        other = key(others)
+        other = sort_key(others)
         same = (j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None])
         better = (other[None, :] > own[:, None]) | (
             (other[None, :] == own[:, None]) & (j[None, :] < i[:, None])

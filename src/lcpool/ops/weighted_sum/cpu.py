@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lcpool.ops.compiled import compiled, regrouped
-from lcpool.ops.message.cpu import LEAST, array
+from lcpool.ops.message.cpu import SUMS_PER_THREAD, array
 from lcpool.ops.threads import in_parts
 
 __all__ = ["entry_dot", "weighted_sum"]
@@ -18,24 +18,18 @@ __all__ = ["entry_dot", "weighted_sum"]
 def weighted_sum(
     x: Tensor, weight: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None
 ) -> Tensor:
-    values, weights, rows = array(x), array(weight), arrays(ptr, node, entry)
+    values, work = array(x), node.numel() * x.size(1)
     out = np.empty((ptr.numel() - 1, x.size(1)), values.dtype)
-
-    def part(start: int, stop: int) -> None:
-        add_weighted_rows(start, stop, values, weights, *rows, out)
-
-    in_parts(part, len(out), node.numel() * x.size(1), LEAST)
+    given = (values, array(weight), *arrays(ptr, node, entry), out)
+    in_parts(add_weighted_rows, len(out), work, SUMS_PER_THREAD, *given)
     return torch.from_numpy(out).to(x.dtype)
 
 
 def entry_dot(y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None) -> Tensor:
-    own, others, rows = array(y), array(x), arrays(ptr, node, entry)
+    own, work = array(y), node.numel() * x.size(1)
     out = np.empty(node.numel(), own.dtype)
-
-    def part(start: int, stop: int) -> None:
-        multiply_rows(start, stop, own, others, *rows, out)
-
-    in_parts(part, len(own), node.numel() * x.size(1), LEAST)
+    given = (own, array(x), *arrays(ptr, node, entry), out)
+    in_parts(dot_rows, len(own), work, SUMS_PER_THREAD, *given)
     return torch.from_numpy(out).to(x.dtype)
 
 
@@ -56,7 +50,7 @@ def add_weighted_rows(start, stop, x, weight, ptr, node, entry, out):
 
 
 @regrouped
-def multiply_rows(start, stop, y, x, ptr, node, entry, out):
+def dot_rows(start, stop, y, x, ptr, node, entry, out):
     """y_i · x_k."""
     for i in range(start, stop):
         for e in range(ptr[i], ptr[i + 1]):

@@ -1,4 +1,4 @@
-"""Products with weighted sparse matrices on a GPU: a program a row, no atomics."""
+"""Products with weighted sparse matrices on a GPU: a program per row, no atomics."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import triton.language as tl
 from torch import Tensor
 
 from lcpool.ops.launch import kernel
-from lcpool.ops.message.gpu import block, grid, wide
+from lcpool.ops.message.gpu import channel_block, grid, wide
 
 __all__ = ["entry_dot", "weighted_sum"]
 
-# Numbers that a program multiplies at a time: sixteen for each thread of a warp.
+# Products that a program computes at a time: sixteen per thread of a warp.
 NUMBERS = 512
 
 
@@ -19,7 +19,7 @@ def weighted_sum(
 ) -> Tensor:
     out = x.new_empty(ptr.numel() - 1, x.size(1))
     if out.numel():
-        width = block(x)
+        width = channel_block(x)
         add_weighted_rows[grid(out, width)](
             x, weight, ptr, node, node if entry is None else entry, out, x.size(1),
             entry is not None, width, num_warps=1,
@@ -30,8 +30,8 @@ def weighted_sum(
 def entry_dot(y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None) -> Tensor:
     out = x.new_empty(node.shape)
     if out.numel():
-        width = block(x)
-        multiply_rows[(y.size(0),)](
+        width = channel_block(x)
+        dot_rows[(y.size(0),)](
             y, x, ptr, node, node if entry is None else entry, out, x.size(1),
             entry is not None, min(32, NUMBERS // width), width, num_warps=1,
         )  # fmt: skip
@@ -55,11 +55,11 @@ def add_weighted_rows(
 
 
 @kernel
-def multiply_rows(
+def dot_rows(
     y, x, ptr, node, entry, out, width,
     NUMBERED: tl.constexpr, ENTRIES: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """y_i · x_k, of some entries at a time."""
+    """y_i · x_k of several entries at a time."""
     i = tl.program_id(0).to(tl.int64)
     start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
     for first in range(start, stop, ENTRIES):

@@ -1,7 +1,7 @@
-"""Layers whose parameters carry a run in front.
+"""Layers whose parameters have a run as their first dimension.
 
-On a CPU a stacked layer calls, run by run, the very function the plain layer calls, and on a GPU
-in float64 or without Triton as well; else one kernel works on all runs.
+On a GPU in float32 with Triton, one kernel works on all runs. Otherwise a stacked layer calls, run
+by run, the function that the plain layer calls.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import Linear as PyGLinear
 
-from lcpool.nn.leaf import Bias, Projection, project
-from lcpool.train.stack.rows import Levels, Running, RunRows
+from lcpool.nn.lcsmp import Bias
+from lcpool.nn.norm import BatchNorm
+from lcpool.nn.score import Projection, project
+from lcpool.train.stack.rows import CannotStackError, Levels, Running, RunRows
 from lcpool.train.stack.runwise import RunwiseBatchNorm, RunwiseLinear, aligned
-from lcpool.train.stack.spread import Spread
-from lcpool.train.stack.stackable import CannotStackError
 
 
 class Stacked(nn.Module):
-    """A layer for several runs: each parameter and buffer of the plain layer, stacked.
+    """A layer for several runs: each parameter and buffer of the plain layers, stacked.
 
     Args:
-        parts: the plain layers, one a run.
-        levels: where the rows of each run are for the batch at hand.
+        parts: the plain layers, one per run.
+        levels: the rows of each run in the current batch.
         level: the level at which this layer works.
     """
 
@@ -42,9 +42,9 @@ class Stacked(nn.Module):
             self.register_buffer(name, torch.stack([getattr(part, name) for part in parts]))
 
     def rows_of(self, x: Tensor) -> RunRows:
-        """The rows of each run at this layer's level, which ``x`` must be."""
+        """The rows of each run at this layer's level, checked against ``x``."""
         rows = self.levels.rows[self.level]
-        if rows.total != x.size(0):  # kernels would read past the end
+        if rows.total != x.size(0):  # Kernels would read past the end.
             raise CannotStackError(
                 f"a layer works on {x.size(0)} rows where the runs have {rows.total}: inside a "
                 f"pooling only layers on the input's nodes can be stacked."
@@ -58,7 +58,6 @@ class StackedLinear(Stacked):
     weight: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform every row with the parameters of its run."""
         rows, kernels = self.rows_of(x), gpu_kernels(x)
         linear: Any = RunwiseLinear if kernels is None else kernels.TritonLinear
         out: Tensor = linear.apply(x, self.weight, getattr(self, "bias", None), rows)
@@ -71,16 +70,15 @@ class StackedBias(Stacked):
     bias: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add the bias of its run to every row."""
         kernels, rows = gpu_kernels(x), self.rows_of(x)
         if kernels is None:
-            return x + per_row(self.bias, rows)
+            return x + rows.spread(self.bias)
         out: Tensor = kernels.TritonBias.apply(x, self.bias, rows)
         return out
 
 
 class StackedProjection(Stacked):
-    """Xp_r / ‖p_r‖ for the rows of each run r."""
+    """x_r p_r / ‖p_r‖ for the rows of each run r."""
 
     weight: Tensor
 
@@ -89,18 +87,21 @@ class StackedProjection(Stacked):
         self.normalize = parts[0].normalize
 
     def forward(self, x: Tensor) -> Tensor:
-        """One value a row."""
         rows, p = self.rows_of(x), self.weight
         if not rows.at_once:
-            parts = zip(map(aligned, torch.split(x, rows.counts)), map(aligned, p), strict=True)
+            parts = zip(map(aligned, rows.parts(x)), map(aligned, p), strict=True)
             return torch.cat([project(part, of_run, self.normalize) for part, of_run in parts])
         if self.normalize:
             p = p / p.norm(p=2, dim=-1, keepdim=True)
-        return (x * per_row(p.squeeze(1), rows)).sum(-1)
+        return (x * rows.spread(p.squeeze(1))).sum(-1)
 
 
 class StackedBatchNorm(Stacked):
-    """Batch normalisation with the statistics of each run for itself; with ``relu``, its ReLU."""
+    """Batch normalisation with each run's own statistics; with ``relu``, followed by ReLU.
+
+    A run with fewer than two rows is normalised as by :class:`lcpool.nn.norm.BatchNorm`: with its
+    running statistics, which stay as they are.
+    """
 
     weight: Tensor
     bias: Tensor
@@ -114,30 +115,23 @@ class StackedBatchNorm(Stacked):
         self.relu = False
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise every row as its run does."""
-        if not self.training:
-            return self._finished(self._by_running(x))
-        self.num_batches_tracked.add_(1)
-        running = Running(self.running_mean, self.running_var, self.momentum, self.eps)
         rows, kernels = self.rows_of(x), gpu_kernels(x)
-        given = (x, self.weight, self.bias, running, rows)
-        if kernels is not None:
-            out: Tensor = kernels.TritonBatchNorm.apply(*given, self.relu)
-            return out
-        normal: Tensor = RunwiseBatchNorm.apply(*given)  # type: ignore[no-untyped-call]
-        return self._finished(normal)
-
-    def _by_running(self, x: Tensor) -> Tensor:
-        rows = self.rows_of(x)
-        if rows.at_once:
+        if self.training:
+            self.num_batches_tracked.add_(1 if min(rows.counts) > 1 else rows.table[0] > 1)
+            running = Running(self.running_mean, self.running_var, self.momentum, self.eps)
+            given = (x, self.weight, self.bias, running, rows)
+            if kernels is not None:
+                out: Tensor = kernels.TritonBatchNorm.apply(*given, self.relu)
+                return out
+            normal: Tensor = RunwiseBatchNorm.apply(*given)  # type: ignore[no-untyped-call]
+        elif rows.at_once:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
-            return x * per_row(scale, rows) + per_row(shift, rows)
-        running = (self.running_mean, self.running_var)
-        of_run = zip(rows.parts(x), *running, self.weight, self.bias, strict=True)
-        return torch.cat([F.batch_norm(*values, eps=self.eps) for values in of_run])
-
-    def _finished(self, normal: Tensor) -> Tensor:
+            normal = x * rows.spread(scale) + rows.spread(shift)
+        else:
+            own = (self.running_mean, self.running_var, self.weight, self.bias)
+            of_run = zip(rows.parts(x), *own, strict=True)
+            normal = torch.cat([F.batch_norm(*values, eps=self.eps) for values in of_run])
         return normal.relu() if self.relu else normal
 
 
@@ -152,13 +146,12 @@ class StackedLayerNorm(Stacked):
         self.shape, self.eps = parts[0].normalized_shape, parts[0].eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise every row."""
         normal, rows = F.layer_norm(x, self.shape, eps=self.eps), self.rows_of(x)
-        return normal * per_row(self.weight, rows) + per_row(self.bias, rows)
+        return normal * rows.spread(self.weight) + rows.spread(self.bias)
 
 
-class StackedSummary(nn.Module):
-    """The readouts of runs with different backbones, as many graphs of each."""
+class StackedReadouts(nn.Module):
+    """For each run the sum of the readouts if its backbone is hierarchical, else the last one."""
 
     hierarchical: Tensor
 
@@ -167,7 +160,6 @@ class StackedSummary(nn.Module):
         self.register_buffer("hierarchical", torch.tensor(hierarchical))
 
     def forward(self, readouts: list[Tensor]) -> Tensor:
-        """Their sum where a run's backbone is hierarchical, else the last."""
         last = readouts[-1]
         of_run = self.hierarchical.repeat_interleave(
             last.size(0) // len(self.hierarchical), output_size=last.size(0)
@@ -176,19 +168,18 @@ class StackedSummary(nn.Module):
 
 
 class BiasAfter(nn.Module):
-    """A convolution that adds its bias itself, taken apart: the convolution, then the bias."""
+    """A convolution without its bias, then the bias."""
 
     def __init__(self, conv: nn.Module, bias: nn.Module) -> None:
         super().__init__()
         self.conv, self.added = conv, bias
 
     @property
-    def usual(self) -> bool:
-        """Whether the convolution knows what to make of what is known of edges."""
-        return getattr(self.conv, "usual", False)
+    def takes_edges(self) -> bool:
+        """Whether the convolution takes :class:`Edges`."""
+        return getattr(self.conv, "takes_edges", False)
 
     def forward(self, *args: Any) -> Tensor:
-        """conv(x) + b."""
         out: Tensor = self.added(self.conv(*args))
         return out
 
@@ -199,12 +190,13 @@ KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
     Bias: StackedBias,
     Projection: StackedProjection,
     nn.BatchNorm1d: StackedBatchNorm,
+    BatchNorm: StackedBatchNorm,
     nn.LayerNorm: StackedLayerNorm,
 }
 
 
 def gpu_kernels(x: Tensor) -> ModuleType | None:
-    """The Triton kernels, if there are some for ``x``."""
+    """The Triton kernels, if ``x`` is on a GPU in float32 and Triton is installed."""
     return triton_kernels() if x.is_cuda and x.dtype == torch.float32 else None
 
 
@@ -216,11 +208,3 @@ def triton_kernels() -> ModuleType | None:
     except ImportError:
         return None
     return gpu
-
-
-def per_row(values: Tensor, rows: RunRows) -> Tensor:
-    """The value of its run for every row."""
-    if rows.at_once:
-        spread: Tensor = Spread.apply(values, rows)  # type: ignore[no-untyped-call]
-        return spread
-    return torch.cat([v.expand(n, -1) for v, n in zip(values, rows.counts, strict=True)])

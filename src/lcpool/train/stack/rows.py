@@ -1,27 +1,32 @@
 """Which rows belong to which run, when several runs go through a network as one.
 
-The nodes of all runs stand in one matrix, run after run. What holds parameters must know where each
+The nodes of all runs are in one matrix, run after run. Layers with parameters must know where each
 run begins: at the level of the input's nodes, of the nodes after each pooling, and of the graphs.
-Where a pooling knows its counts beforehand (k follows from n) the host knows them without asking
-the GPU; where only selecting tells, they are read once the pooling was called.
+If a pooling's counts are known beforehand, the host has them without synchronising with the GPU;
+otherwise they are read after the pooling was called.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from lcpool.graph.sizes import send
 
-GRAPHS = -1  # the level behind the readout
+GRAPHS = -1  # the level after the readout
+
+
+class CannotStackError(TypeError):
+    """Runs that cannot go through the network as one; the message says why."""
 
 
 class Running(NamedTuple):
-    """Batch norm's running statistics, ``[runs, channels]``, and how it goes about them."""
+    """Batch norm's running statistics, ``[runs, channels]``, and its options."""
 
     mean: Tensor
     var: Tensor
@@ -38,27 +43,20 @@ class RunRows:
 
     @property
     def at_once(self) -> bool:
-        """Whether a launch a run would cost more than to work on all runs at once."""
+        """Whether to work on all runs at once: on a GPU, one launch per run would cost more."""
         return self.device.type != "cpu"
 
     @cached_property
-    def even(self) -> bool:
-        """Whether all runs have equally many rows."""
-        return len(set(self.counts)) == 1
-
-    @cached_property
     def total(self) -> int:
-        """The rows of all runs together."""
         return sum(self.counts)
+
+    @property
+    def longest(self) -> int:
+        return max(self.counts)
 
     def parts(self, x: Tensor) -> tuple[Tensor, ...]:
         """The rows of each run, as views."""
         return torch.split(x, self.counts)
-
-    @property
-    def longest(self) -> int:
-        """The most rows of a run."""
-        return max(self.counts)
 
     @cached_property
     def table(self) -> Tensor:
@@ -68,45 +66,60 @@ class RunRows:
         table = torch.stack([counts, first, torch.arange(len(counts)) * self.longest - first])
         return send(table, self.device)
 
-    @property
-    def sizes(self) -> Tensor:
-        """The counts, on the device."""
-        return self.table[0]
-
     @cached_property
     def run(self) -> Tensor:
         """The run of each row."""
         runs = torch.arange(len(self.counts), device=self.device)
-        return runs.repeat_interleave(self.sizes, output_size=self.total)
+        return runs.repeat_interleave(self.table[0], output_size=self.total)
 
-    @cached_property
-    def place(self) -> Tensor:
-        """The place of each row where runs are padded to the longest, ``[rows]``."""
-        return torch.arange(self.total, device=self.device) + self.table[2][self.run]
+    def padded(self, x: Tensor) -> Tensor:
+        """``[runs, longest, channels]``: the rows of each run, filled up with zeros."""
+        runs = len(self.counts)
+        if runs * self.longest != self.total:
+            place = torch.arange(self.total, device=self.device) + self.table[2][self.run]
+            x = x.new_zeros(runs * self.longest, x.size(-1)).index_copy_(0, place, x)
+        return x.reshape(runs, self.longest, x.size(-1))
+
+    def spread(self, values: Tensor) -> Tensor:
+        """``values[r]`` for every row of run r."""
+        if self.at_once:
+            out: Tensor = Spread.apply(values, self)  # type: ignore[no-untyped-call]
+            return out
+        return torch.cat([v.expand(n, -1) for v, n in zip(values, self.counts, strict=True)])
+
+
+class Spread(torch.autograd.Function):
+    """``values[r]`` for every row of run r; gradients are summed in a fixed order."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, rows: RunRows) -> Tensor:
+        ctx.rows = rows
+        return values.index_select(0, rows.run)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return ctx.rows.padded(grad).sum(1), None
 
 
 class Levels:
-    """The :class:`RunRows` of every level of a network for the current batch, shared by layers."""
+    """The :class:`RunRows` of every level of a network for the current batch."""
 
     def __init__(self) -> None:
         self.rows: dict[int, RunRows] = {}
         self.runs, self.device = 1, torch.device("cpu")
 
     def begin(self, node_counts: Tensor, runs: int, device: torch.device) -> None:
-        """Lay out a new batch: its nodes, and its graphs.
+        """Begin a batch on ``device``, from the nodes of each graph, on the host.
 
-        Args:
-            node_counts: nodes of each graph, on the host; the graphs of run 0 first, and so on,
-                equally many for each.
-            runs: the number of runs.
-            device: where the batch lies.
+        The graphs of run 0 come first, and so on, equally many for each run.
         """
         self.runs, self.device = runs, device
         self.rows = {GRAPHS: RunRows([node_counts.numel() // runs] * runs, device)}
         self.lay_out(0, node_counts)
 
     def lay_out(self, level: int, node_counts: Tensor) -> None:
-        """Count the rows of each run at a level, from the nodes of each graph, on the host."""
+        """Set the rows of each run at a level, from the nodes of each graph, on the host."""
         counts = node_counts.view(self.runs, -1).sum(1).tolist()
         self.rows[level] = RunRows(counts, self.device)
 

@@ -1,8 +1,8 @@
-"""Layers of several runs, run by run: the very functions that the plain layers call.
+"""Layers of several runs, run by run, with the functions that the plain layers call.
 
-Each writes its rows where they belong, so that nothing is copied together afterwards. Only what
-does not begin where a tensor of its own would is copied: on some CPUs the order in which a product
-is added up depends on that, and a run must not depend on what lies before it.
+Results are written in place. Inputs are copied only if they are not aligned in memory like a
+separate tensor: on some CPUs the order of summation in a product depends on that, and a run's
+result must not depend on the other runs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -17,17 +18,16 @@ from lcpool.train.stack.rows import Running, RunRows
 
 batch_norm = torch.ops.aten.native_batch_norm
 batch_norm_backward = torch.ops.aten.native_batch_norm_backward
-# Bytes: where torch lets a tensor begin.
-ALIGNED = 64
+ALIGNED = 64  # bytes: where torch lets a tensor begin
 
 
 def aligned(values: Tensor) -> Tensor:
-    """The same values, at an address where a tensor of its own could begin."""
+    """The same values, at an address where a separate tensor could begin."""
     return values.clone() if values.data_ptr() % ALIGNED else values
 
 
 def multiply(a: Tensor, b: Tensor, out: Tensor, plus: Tensor | None = None) -> None:
-    """``out`` = a b, or a b + ``plus``, with the bits that the same product has by itself."""
+    """``out`` = a b + ``plus``, bit for bit as with separate tensors."""
     room = torch.empty_like(out) if out.data_ptr() % ALIGNED else out
     if plus is None:
         torch.mm(aligned(a), aligned(b), out=room)
@@ -42,7 +42,6 @@ class RunwiseLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
-        """A product a run."""
         ctx.save_for_backward(x, weight)
         ctx.rows = rows
         out = x.new_empty(x.size(0), weight.size(1))
@@ -53,7 +52,6 @@ class RunwiseLinear(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
-        """Two products a run."""
         (x, weight), rows = ctx.saved_tensors, ctx.rows
         grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         grad_weight = torch.empty_like(weight)
@@ -69,18 +67,24 @@ class RunwiseLinear(torch.autograd.Function):
 
 
 class RunwiseBatchNorm(torch.autograd.Function):
-    """Batch normalisation with the statistics of each run, which it also updates."""
+    """Batch normalisation with each run's statistics; updates the running ones in place.
+
+    Runs with fewer than two rows use the running statistics, which stay as they are.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: RunRows
     ) -> Tensor:
-        """Normalise each run by itself."""
         out, means, scales = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
-            own = (weight[r], bias[r], running.mean[r], running.var[r])
+            own, mean, var = (weight[r], bias[r]), running.mean[r], running.var[r]
+            if len(part) < 2:
+                place.copy_(F.batch_norm(part, mean, var, *own, eps=running.eps))
+                means[r], scales[r] = mean, (var + running.eps).rsqrt()
+                continue
             saved = {"out": place, "save_mean": means[r], "save_invstd": scales[r]}
-            batch_norm.out(part, *own, True, running.momentum, running.eps, **saved)
+            batch_norm.out(part, *own, mean, var, True, running.momentum, running.eps, **saved)
         ctx.save_for_backward(x, weight, means, scales)
         ctx.rows, ctx.eps = rows, running.eps
         return out
@@ -88,11 +92,15 @@ class RunwiseBatchNorm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        """The gradients of each run by itself."""
         (x, weight, means, scales), rows = ctx.saved_tensors, ctx.rows
         grads = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         places = rows.parts(grads[0])
         for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
+            if len(part) < 2:
+                places[r].copy_(of_run * weight[r] * scales[r])
+                grads[1][r] = (of_run * (part - means[r]) * scales[r]).sum(0)
+                grads[2][r] = of_run.sum(0)
+                continue
             batch_norm_backward.out(
                 of_run, part, weight[r], None, None, means[r], scales[r], True, ctx.eps,
                 [True, True, True], out0=places[r], out1=grads[1][r], out2=grads[2][r],

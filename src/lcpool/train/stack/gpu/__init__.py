@@ -1,4 +1,4 @@
-"""GPU kernels for several runs as one, compiled by Triton on first use."""
+"""Triton kernels for layers of several runs, compiled on first use."""
 
 from lcpool.train.stack.gpu.bias import TritonBias
 from lcpool.train.stack.gpu.linear import TritonLinear

@@ -1,7 +1,7 @@
-"""A bias for each of several runs in one kernel each way.
+"""The biases of several runs in one kernel, forward and backward.
 
-In torch's own operations the biases are first written down for every row, and the way back copies
-the rows into bands to sum them: twice as many numbers move.
+With torch's operations, twice as many numbers would move: the biases copied to every row, and the
+gradients padded to sum them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SUMMED, FEW, WARPS = 256, 16, 8
 
 @kernel
 def add_bias(x, bias, out, table, runs, channels, ROWS: tl.constexpr, CHANNELS: tl.constexpr):
-    """Y = x + b for some rows and channels of a run."""
+    """y = x + b for some rows and channels of a run."""
     run = tl.program_id(1)
     count, first = tl.load(table + run), tl.load(table + runs + run)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -55,7 +55,6 @@ class TritonBias(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor, rows: RunRows) -> Tensor:
-        """One kernel."""
         x, (runs, channels) = x.contiguous(), bias.shape
         ctx.rows, ctx.shape = rows, bias.shape
         out, width = torch.empty_like(x), min(CHANNELS, power_of_2(channels))
@@ -66,7 +65,6 @@ class TritonBias(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        """One kernel for b; the gradient of x is that of the result."""
         (runs, channels), grad = ctx.shape, grad.contiguous()
         sums = grad.new_empty(runs, channels)
         sum_rows[(runs, cdiv(channels, FEW))](

@@ -1,9 +1,9 @@
-"""Linear layers of several runs in one kernel each way.
+"""Linear layers of several runs in one kernel, forward and backward.
 
-A program multiplies a block of one run's rows with that run's weights, where the rows stand: no
-bands, no padding, no copies. Tensor cores multiply numbers of 32 bits in parts: of tf32 in x Wᵀ,
-each product to about 21 bits, of bfloat16 in the gradient of W, to about 24. Sums over rows are
-made in their order, some thousand at a time, and these sums are added.
+A program multiplies a block of one run's rows with that run's weights, without padding or copies.
+Tensor cores multiply float32 in parts: of tf32 in x Wᵀ, each product to about 21 bits; of bfloat16
+in the gradient of W, to about 24. Sums over rows are in order: partial sums of some thousand rows,
+which are then added.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from lcpool.ops.launch import cdiv, kernel
 from lcpool.train.stack.rows import RunRows
 
 ROWS, OUTPUTS, INPUTS = 128, 64, 32
-# The gradient of weights is summed over rows: a program takes so many, some at a time, for a square
-# of the weights, of so many each way.
+# For the gradient of weights, a program sums PART rows, SUMMED at a time, for a square of the
+# weights of SQUARE by SQUARE.
 PART, SUMMED, SQUARE = 2048, 64, 64
 
 
@@ -31,7 +31,7 @@ def multiply(
     BIASED: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Y = x Wᵀ + b, with W[o, i] at ``o · by_output + i · by_input``."""
+    """y = x Wᵀ + b, with W[o, i] at ``o · by_output + i · by_input``."""
     run = tl.program_id(1)
     count, first = tl.load(table + run), tl.load(table + runs + run)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -61,7 +61,7 @@ def weight_gradient(
     grad, x, grad_weight, grad_bias, table, runs, inputs, outputs,
     PART: tl.constexpr, ROWS: tl.constexpr, SQUARE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """DW = gᵀ x and db = Σ g over a part of the rows of a run."""
+    """dW = gᵀ x and db = Σ g over a part of the rows of a run."""
     run, part = tl.program_id(0) % runs, tl.program_id(0) // runs
     count, first = tl.load(table + run), tl.load(table + runs + run)
     o = tl.program_id(1) * SQUARE + tl.arange(0, SQUARE)
@@ -86,7 +86,6 @@ class TritonLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
-        """One kernel."""
         x, weight = x.contiguous(), weight.contiguous()
         ctx.save_for_backward(x, weight)
         ctx.rows = rows
@@ -95,7 +94,6 @@ class TritonLinear(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
-        """One kernel for x, one for W and b."""
         (x, weight), rows, grad = ctx.saved_tensors, ctx.rows, grad.contiguous()
         grad_x = None
         if ctx.needs_input_grad[0]:
@@ -112,7 +110,7 @@ def product(
     outputs: int,
     strides: tuple[int, int],
 ) -> Tensor:
-    """The rows of each run times its weights, which are read by ``strides``."""
+    """The rows of each run times its weights, which are read with ``strides``."""
     out = x.new_empty(x.size(0), outputs)
     blocks = cdiv(rows.longest, ROWS), len(rows.counts), cdiv(outputs, OUTPUTS)
     multiply[blocks](
@@ -137,7 +135,7 @@ def summed_products(grad: Tensor, x: Tensor, rows: RunRows) -> tuple[Tensor, Ten
 
 @cache
 def precision(parts: str, dtype: torch.dtype, device: torch.device) -> str:
-    """How numbers are multiplied: in parts by tensor cores, where there are some for them."""
+    """How to multiply: in parts on tensor cores if the device has them, else exactly."""
     nvidia = device.type == "cuda" and torch.version.hip is None
     cores = nvidia and torch.cuda.get_device_capability(device) >= (8, 0)
     return parts if cores and dtype == torch.float32 else "ieee"

@@ -1,8 +1,9 @@
-"""Batch normalisation of several runs in one kernel each way.
+"""Batch normalisation of several runs in one kernel, forward and backward.
 
-A program takes some channels of one run and walks over its rows, in order: the same bits each time,
-no bands, no padding. In torch's own operations this takes some thirty launches a layer, and a
-training step of small graphs waits for launches more than for anything else.
+A program takes some channels of one run and iterates over its rows in order, so that results are
+reproducible. Runs with fewer than two rows use the running statistics, which stay as they are.
+Torch's operations would take about thirty launches per layer, and launches are most
+of the time of a training step with small graphs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def normalize(
     x, out, table, weight, bias, running_mean, running_var, means, scales,
     runs, channels, eps, momentum, RELU: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Y = (x − mean) / √(var + ε) · w + b or its relu, and a step of the running statistics."""
+    """y = (x − mean) / √(var + ε) · w + b or its relu, and a step of the running statistics."""
     run = tl.program_id(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = channel < channels
@@ -38,14 +39,15 @@ def normalize(
         row = start + tl.arange(0, ROWS)[:, None]
         mask = (row < count) & inside[None, :]
         total += tl.load(x + row * channels, mask, 0.0)
-    mean = tl.sum(total, 0) / count
+    old_mean, old_var = tl.load(running_mean + at, inside), tl.load(running_var + at, inside)
+    mean = tl.where(count < 2, old_mean, tl.sum(total, 0) / tl.maximum(count, 1))
     total = tl.zeros((ROWS, CHANNELS), x.dtype.element_ty)
     for start in range(0, count, ROWS):
         row = start + tl.arange(0, ROWS)[:, None]
         mask = (row < count) & inside[None, :]
         off = tl.where(mask, tl.load(x + row * channels, mask, 0.0) - mean[None, :], 0.0)
         total += off * off
-    var = tl.sum(total, 0) / count
+    var = tl.where(count < 2, old_var, tl.sum(total, 0) / tl.maximum(count, 1))
     scale = 1 / tl.sqrt(var + eps)
     w, b = tl.load(weight + at, inside), tl.load(bias + at, inside)
     for start in range(0, count, ROWS):
@@ -58,11 +60,9 @@ def normalize(
         tl.store(out + row * channels, y, mask)
     tl.store(means + at, mean, inside)
     tl.store(scales + at, scale, inside)
-    old = tl.load(running_mean + at, inside)
-    tl.store(running_mean + at, old + momentum * (mean - old), inside)
-    old = tl.load(running_var + at, inside)
-    unbiased = var * count / (count - 1)
-    tl.store(running_var + at, old + momentum * (unbiased - old), inside)
+    tl.store(running_mean + at, old_mean + momentum * (mean - old_mean), inside)
+    unbiased = tl.where(count < 2, old_var, var * count / tl.maximum(count - 1, 1))
+    tl.store(running_var + at, old_var + momentum * (unbiased - old_var), inside)
 
 
 @kernel
@@ -70,7 +70,10 @@ def normalize_backward(
     grad, x, grad_x, table, weight, bias, means, scales, grad_weight, grad_bias,
     runs, channels, RELU: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂)), with g = 0 where the relu of y is."""
+    """dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂)), with g = 0 where the relu of y is 0.
+
+    With fewer than two rows the statistics do not depend on x: dx = w/σ · g.
+    """
     run = tl.program_id(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = channel < channels
@@ -99,14 +102,16 @@ def normalize_backward(
         normal = (tl.load(x + first + row * channels, mask, 0.0) - mean[None, :]) * scale[None, :]
         if RELU:
             g = tl.where(normal * w[None, :] + b[None, :] <= 0, 0.0, g)
-        inner = g - (total_g[None, :] + normal * total_gx[None, :]) / count
+        inner = g - tl.where(
+            count < 2, 0.0, (total_g[None, :] + normal * total_gx[None, :]) / count
+        )
         tl.store(grad_x + first + row * channels, inner * factor[None, :], mask)
     tl.store(grad_weight + at, total_gx, inside)
     tl.store(grad_bias + at, total_g, inside)
 
 
 class TritonBatchNorm(torch.autograd.Function):
-    """The two kernels as one differentiable function."""
+    """Normalised rows, or their relu; updates the running statistics in place."""
 
     @staticmethod
     def forward(
@@ -118,7 +123,6 @@ class TritonBatchNorm(torch.autograd.Function):
         rows: RunRows,
         relu: bool,
     ) -> Tensor:
-        """The normalised rows or their relu; ``running`` statistics take a step in place."""
         x = x.contiguous()
         out, mean, scale = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         runs, channels = weight.shape
@@ -134,7 +138,6 @@ class TritonBatchNorm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of the rows, of w and of b."""
         x, weight, bias, mean, scale = ctx.saved_tensors
         grad_x, grad_w, grad_b = (torch.empty_like(t) for t in (x, weight, weight))
         runs, channels = weight.shape

@@ -1,0 +1,1 @@
+"""Experiments of the library's own: plan, settings, runs and analysis, a folder each."""

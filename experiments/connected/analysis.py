@@ -1,0 +1,116 @@
+"""The trial's table and what its rule chooses: ``python -m experiments.connected.analysis``.
+
+Reads ``runs*.csv`` and ``structure-*.csv`` beside this file and writes the result into
+``README.md``, between two marks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+HERE = Path(__file__).parent
+COMMAND = "python -m experiments.connected.analysis"
+BEGIN, END = f"<!-- begin: {COMMAND} -->", f"<!-- end: {COMMAND} -->"
+GROUP = ["dataset", "backbone", "conv"]
+ONE_POINT, SAME_EDGES, SAME_TIME = 1.0, 0.05, 1.1
+
+
+def main() -> None:
+    """Print the result and write it into the plan."""
+    runs = pd.concat([pd.read_csv(path) for path in sorted(HERE.glob("runs*.csv"))])
+    structure = pd.concat(
+        pd.read_csv(path).assign(ratio=float(path.stem.removeprefix("structure-")))
+        for path in sorted(HERE.glob("structure-*.csv"))
+    )
+    text = report(runs, structure)
+    readme = HERE / "README.md"
+    before, rest = readme.read_text("utf-8").split(BEGIN)
+    readme.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", "utf-8")
+    print(text)
+
+
+def report(runs: pd.DataFrame, structure: pd.DataFrame) -> str:
+    """All candidates beside LCPool, and the one that the rule takes."""
+    table = candidates(runs, structure)
+    chosen, words = choose(table)
+    lines = [
+        "| candidate | ratio | accuracy − LCPool | its standard error over groups | by loss | "
+        "edges after / before | stay connected | seconds / LCPool's |",
+        "|---" * 8 + "|",
+    ]
+    for (name, ratio), row in table.iterrows():
+        shown = f"**{name}**" if name == chosen else name
+        lines.append(
+            f"| {shown} | {ratio} | {row['accuracy']:+.2f} | {row['error']:.2f} | "
+            f"{row['by_loss']:+.2f} | {row['edges']:.2f} | {row['connected']:.1f} % | "
+            f"{row['seconds']:.2f} |"
+        )
+    groups, number = runs.groupby(GROUP).ngroups, runs["run"].nunique()
+    return "\n".join([
+        *words, "",
+        f"Means over {groups} groups (dataset × network) of {number} runs each; {len(runs)} runs "
+        f"in all, {int(runs['diverged'].notna().sum())} of them diverged.", "", *lines,
+    ])  # fmt: skip
+
+
+def candidates(runs: pd.DataFrame, structure: pd.DataFrame) -> pd.DataFrame:
+    """A row per candidate and ratio: differences from LCPool, edges, connectivity, time."""
+    ratio = runs["config"].str.extract(r'"ratio": ?([\d.]+)')[0].astype(float)
+    runs = runs.assign(
+        ratio=ratio.fillna(0.5),
+        pool=runs["pool"].str.split(":").str[-1],
+        seconds=runs["seconds"] / runs["epochs"],
+    )
+    values = ["test_accuracy", "test_accuracy_by_loss", "seconds"]
+    cells = runs.groupby([*GROUP, "ratio", "pool"])[values].mean()
+    lcpool = cells.xs("lcpool", level="pool")
+    difference = cells - lcpool
+    rows = difference.groupby(["pool", "ratio"])
+    table = pd.DataFrame({
+        "accuracy": rows["test_accuracy"].mean(),
+        "error": rows["test_accuracy"].sem(),
+        "by_loss": rows["test_accuracy_by_loss"].mean(),
+        "seconds": (cells["seconds"] / lcpool["seconds"]).groupby(["pool", "ratio"]).mean(),
+    })  # fmt: skip
+    structure = structure.assign(
+        pool=structure["pool"].str.split(":").str[-1],
+        edges=structure["nodes"] * structure["degree"] / 2,
+    ).set_index(["dataset", "pool", "ratio"])
+    before = structure["edges"].xs("none", level="pool")
+    by = ["pool", "ratio"]
+    table["edges"] = (structure["edges"] / before).groupby(by).mean()
+    table["connected"] = structure["stay_connected"].groupby(by).mean()
+    table["least_connected"] = structure["stay_connected"].groupby(by).min()
+    return table
+
+
+def choose(table: pd.DataFrame) -> tuple[str | None, list[str]]:
+    """The candidate that the rule takes, and a sentence for each of its steps."""
+    names = {n for n in table.index.get_level_values("pool") if not n.startswith(("Random", "lc"))}
+
+    def at(name: str, ratio: float) -> pd.Series:
+        below = name.replace("Cover", "Topk") if ratio < 0.5 else name
+        # Top-k with three hops and the kept nodes is LCPool.
+        return table.loc[("lcpool" if below == "TopkHopsKept" else below, ratio)]
+
+    both = {name: [at(name, 0.5), at(name, 0.25)] for name in sorted(names)}
+    left = [n for n, rows in both.items() if all(r["least_connected"] == 100 for r in rows)]
+    words = [f"- Connected at every ratio: {', '.join(left) or 'none'}."]
+    left = [n for n in left if all(r["accuracy"] >= -ONE_POINT for r in both[n])]
+    words.append(f"- Of these, at most one point below LCPool: {', '.join(left) or 'none'}.")
+    if left:
+        fewest = min(both[n][0]["edges"] for n in left)
+        left = [n for n in left if both[n][0]["edges"] <= fewest + SAME_EDGES]
+        words.append(f"- Of these, the fewest edges: {', '.join(left)}.")
+        fastest = min(both[n][0]["seconds"] for n in left)
+        left = [n for n in left if both[n][0]["seconds"] <= fastest * SAME_TIME]
+        words.append(f"- Of these, the least time: {', '.join(left)}.")
+        left.sort(key=lambda n: -sum(r["accuracy"] for r in both[n]))
+    chosen = left[0] if left else None
+    return chosen, [f"**Chosen: {chosen or 'none'}.**", "", *words]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The figures of the README: one table and one sentence, between two marks.
+
+``python -m paper readme paper/results README.md`` writes them from the committed results.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+BEGIN, END = "<!-- begin: make readme -->", "<!-- end: make readme -->"
+POOLINGS = {
+    "nopool": "no pooling",
+    "topkpool": "TopK",
+    "sagpool": "SAG",
+    "lcpool": "**LCPool**",
+    "asapool": "ASAP",
+    "mincutpool": "MinCut",
+    "diffpool": "DiffPool",
+}
+
+
+def write(results: Path, readme: Path) -> Path:
+    """Replace what stands between the marks in the README."""
+    text = readme.read_text("utf-8")
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    readme.write_text(f"{before}{BEGIN}\n{figures(results)}\n{END}{after}", "utf-8")
+    return readme
+
+
+def figures(results: Path) -> str:
+    """Accuracy, time, edges and connectivity beside LCPool's, as Markdown."""
+    runs = pd.read_csv(results / "paper" / "runs-fresh.csv")
+    accuracy = runs.pivot_table(index="dataset", columns="pool", values="test_accuracy")
+    costs = pd.read_csv(results / "costs.csv")
+    seconds = costs.pivot(index="dataset", columns="pool", values="seconds_per_epoch")
+    structure = pd.read_csv(results / "structure.csv").replace({"pool": {"none": "nopool"}})
+    structure["edges"] = structure["nodes"] * structure["degree"] / 2
+    edges = structure.pivot(index="dataset", columns="pool", values="edges")
+    connected = structure.pivot(index="dataset", columns="pool", values="stay_connected")
+    against = {
+        "LCPool is more accurate by": (accuracy.rsub(accuracy["lcpool"], axis=0), "{:+.1f}"),
+        "time of an epoch / LCPool's": (seconds.div(seconds["lcpool"], axis=0), "{:.1f}"),
+        "edges after / before": (edges.div(edges["nopool"], axis=0), "{:.1f}"),
+        "stay connected": (connected, "{:.0f} %"),
+    }
+    lines = ["| pooling | " + " | ".join(against) + " |", "|---" * (len(against) + 1) + "|"]
+    for pool, name in POOLINGS.items():
+        row = [_spread(table[pool], form) for table, form in against.values()]
+        if pool == "lcpool":
+            row[:2] = ["", ""]
+        lines.append(f"| {name} | " + " | ".join(row) + " |")
+    agreement = (results / "paper" / "agreement.md").read_text("utf-8")
+    fresh = re.search(r"\| fresh \| accuracy \| (\d+ of \d+) \|", agreement)
+    assert fresh is not None, "agreement.md has no line of the fresh splits"
+    devices = ", ".join(costs["device"].unique())
+    networks = runs.groupby(["backbone", "conv"]).ngroups
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Mean over {len(accuracy)} datasets, in brackets the lowest and the highest. Accuracy "
+            f"in points on the test set, {runs['run'].nunique()} runs on fresh splits in each of "
+            f"{networks} networks; time on one {devices}; edges and connected graphs after "
+            f"{structure['epochs'].max()} epochs of training. Of the accuracies that the paper "
+            f"published, {fresh[1]} agree with ours.",
+        ]
+    )
+
+
+def _spread(values: pd.Series[float], form: str) -> str:
+    low, mean, high = (form.format(x) for x in (values.min(), values.mean(), values.max()))
+    return mean if low == high else f"{mean} ({low} to {high})"

@@ -1,0 +1,106 @@
+"""Errors and warnings about a set of graphs, and what may be odd in it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lcpool.warn import warn_caller
+
+if TYPE_CHECKING:
+    from lcpool.data.graphset import GraphSet
+
+
+class DatasetError(ValueError):
+    """A dataset that cannot be read; the message says where and why."""
+
+
+class DataWarning(UserWarning):
+    """A dataset can be trained on, but may not be what its user expects.
+
+    Each message is given once per process. To silence all of them::
+
+        warnings.filterwarnings("ignore", category=lcpool.data.DataWarning)
+    """
+
+
+@functools.cache
+def warn_once(message: str) -> None:
+    """Warn the user, unless the same message was given before in this process."""
+    warn_caller(message, DataWarning)
+
+
+class EdgeCounts(NamedTuple):
+    """The edges of a set of graphs by kind.
+
+    Attributes:
+        pairs: connected pairs of different nodes, whatever the direction.
+        one_way: edges without a reverse edge.
+        one_way_graphs: graphs with such edges.
+        repeated: edges that are there already, in the same direction.
+        loops: self-loops.
+    """
+
+    pairs: int
+    one_way: int
+    one_way_graphs: int
+    repeated: int
+    loops: int
+
+    @classmethod
+    def of(cls, graphs: GraphSet) -> EdgeCounts:
+        """Count the edges."""
+        # In numpy, whose sort and search are faster here than torch's and start no threads.
+        source, target = graphs.edge_index.cpu().numpy()
+        num_nodes = graphs.x.size(0)
+        between = source != target
+        there = source[between] * num_nodes + target[between]
+        if (there[1:] <= there[:-1]).any():  # Otherwise sorted already: the edges of a file are.
+            there = np.unique(there)
+        source, target = np.divmod(there, max(num_nodes, 1))
+        back = target * num_nodes + source
+        place = np.searchsorted(there, back).clip(max=max(len(there) - 1, 0))
+        alone = there[place] != back if len(there) else np.zeros(0, bool)
+        owner = np.searchsorted(graphs.node_ptr.cpu().numpy(), source[alone], side="right")
+        one_way, loops = int(alone.sum()), int((~between).sum())
+        return cls(
+            pairs=(len(there) + one_way) // 2,
+            one_way=one_way,
+            one_way_graphs=len(np.unique(owner)),
+            repeated=len(between) - loops - len(there),
+            loops=loops,
+        )
+
+
+def warn_of_directed(graphs: GraphSet) -> None:
+    """Warn if some edges have no reverse edge."""
+    edges = EdgeCounts.of(graphs)
+    if edges.one_way:
+        warn_once(
+            f"{graphs.name}: {edges.one_way} edges, in {edges.one_way_graphs} of {len(graphs)} "
+            f"graphs, have no reverse edge: messages flow only from source to target. If the "
+            f"graphs are meant to be undirected, add the reverse edges: "
+            f"torch_geometric.transforms.ToUndirected() does so for PyG graphs. If they are meant "
+            f"to be directed, ignore this, or silence it: "
+            f"warnings.filterwarnings('ignore', category=lcpool.data.DataWarning)."
+        )
+
+
+def oddities(graphs: GraphSet) -> Iterator[str]:
+    """What may not be as intended, apart from what :func:`~lcpool.data.load_dataset` warns of."""
+    edges, num_nodes = EdgeCounts.of(graphs), graphs.x.size(0)
+    connected = len(np.unique(graphs.edge_index.cpu().numpy()))
+    counts = {
+        f"of {len(graphs)} graphs have no nodes": int((graphs.node_counts == 0).sum()),
+        f"of {num_nodes} nodes have no edge": num_nodes - connected,
+        "edges are repeated": edges.repeated,
+        "edges are self-loops": edges.loops,
+    }
+    for what, count in counts.items():
+        if count:
+            yield f"{count} {what}"
+    if graphs.num_classes < 2:
+        yield "the graphs have no labels" if not graphs.classes else "all graphs have one label"

@@ -1,0 +1,85 @@
+"""Which values the arguments of layers may have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+from torch import nn
+
+
+class Rule(NamedTuple):
+    """What an argument must be, in words, and how to see it: first its type, then its value."""
+
+    words: str
+    fits: Callable[[Any], bool]
+    allows: Callable[[Any], bool] = lambda value: True
+
+    def or_none(self) -> Rule:
+        """The same rule for an argument that may be None."""
+        return Rule(
+            f"{self.words}, or None",
+            lambda value: value is None or self.fits(value),
+            lambda value: value is None or self.allows(value),
+        )
+
+
+def check_arguments(**given: Any) -> None:
+    """Raise a ``TypeError`` or ``ValueError`` that names an argument a layer cannot use.
+
+    >>> check_arguments(in_channels=8, dropout=2)
+    Traceback (most recent call last):
+    ValueError: 'dropout' must be a number from 0 to 1, not 2.
+    """
+    for name, value in given.items():
+        rule = RULES[name]
+        if not rule.fits(value):
+            raise TypeError(f"'{name}' must be {rule.words}, not {value!r}.")
+        if not rule.allows(value):
+            raise ValueError(f"'{name}' must be {rule.words}, not {value!r}.")
+
+
+def _real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+COUNT = Rule(
+    "an int of at least 1", lambda v: isinstance(v, Integral) and _real(v), lambda v: v >= 1
+)
+NUMBER = Rule("a finite number", _real, math.isfinite)
+FLAG = Rule("True or False", lambda v: isinstance(v, bool))
+LAYER = Rule(
+    "a layer such as GCNConv(8, 8), not its class, or a function",
+    lambda v: callable(v) and not isinstance(v, type),
+)
+CLASS = Rule(
+    "a class such as GCNConv, not a layer made from it",
+    lambda v: callable(v) and not isinstance(v, nn.Module),
+)
+RULES = {
+    "in_channels": COUNT,
+    "hidden_channels": COUNT.or_none(),
+    "num_clusters": COUNT,
+    "max_edges": COUNT,
+    "multiplier": NUMBER,
+    "min_score": NUMBER.or_none(),
+    "negative_slope": NUMBER,
+    "temp": Rule("a number above 0", _real, lambda v: 0 < v < math.inf),
+    "dropout": Rule("a number from 0 to 1", _real, lambda v: 0 <= v <= 1),
+    "edge_fill": Rule("a number", _real).or_none(),
+    "rescale": FLAG,
+    "self_loops": FLAG,
+    "add_self_loops": FLAG,
+    "normalize": FLAG,
+    "verify": FLAG,
+    "score": LAYER,
+    "assign": LAYER,
+    "cluster": LAYER.or_none(),
+    "conv": LAYER.or_none(),
+    "GNN": CLASS,
+    "nonlinearity": Rule(
+        "a name such as 'tanh', or a function", lambda v: isinstance(v, str) or callable(v)
+    ).or_none(),
+}

@@ -1,0 +1,202 @@
+"""The engine of worker processes on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing import connection
+from pathlib import Path
+
+import torch
+
+from lcpool.sweep.engines.engine import EngineError, Happened
+from lcpool.sweep.engines.mps import MPS
+from lcpool.sweep.engines.task import Ended, Event, Failed, Noted, Stopped, Task, is_fault
+from lcpool.sweep.engines.worker import Worker
+from lcpool.train.device import pick_device
+
+# How many workers in a row may die before they are ready.
+STILLBORN = 3
+# Under MPS on an H200, each of 14 processes kept over 80 % of the speed of one alone; more were
+# not measured.
+MOST_ON_A_GPU = 14
+
+
+class LocalEngine:
+    """Worker processes, which are replaced when they die.
+
+    Several workers share a GPU through MPS where that is available. Then a fault of the GPU takes
+    all of them down, and all are started again.
+
+    Args:
+        on: the devices to train on.
+        workers: how many processes; by default :func:`default_workers`.
+        folder: for what the workers print.
+        jobs: how many jobs there are; more workers are never started.
+    """
+
+    def __init__(
+        self, on: Sequence[torch.device], workers: int | None, folder: Path, jobs: int
+    ) -> None:
+        cores, cuda = available_cores(), on[0].type == "cuda"
+        if workers is None:
+            workers = default_workers(on, cores, MPS.available())
+        self.slots = max(1, min(workers, jobs))
+        self.devices, self.folder = on, folder
+        self.threads = 1 if cuda else max(1, cores // self.slots)
+        self.share = min(1.0, len(on) / self.slots)
+        self.workers: list[Worker] = []
+        self.said: list[Happened] = []
+        self.proven = False
+        self.stillborn = 0
+        self.started = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        shared = cuda and self.slots > len(on)
+        self.mps = self._start_mps() if shared and MPS.available() else None
+
+    def submit(self, task: Task) -> None:
+        idle = next((worker for worker in self.workers if worker.task is None), None)
+        (idle or self._start_worker()).give(task)
+
+    def events(self, timeout: float) -> list[Happened]:
+        happened: list[Happened] = []
+        connection.wait([worker.pipe for worker in self.workers], timeout)
+        for worker in list(self.workers):
+            if worker in self.workers:  # A fault of another may have ended it.
+                happened.extend(self._listen(worker))
+        if self.mps is not None and any(is_fault(event) for _, event in happened):
+            happened = self._start_over(happened)
+        said, self.said = self.said, []
+        return [*said, *happened]
+
+    def stop(self) -> None:
+        """Ask all workers to stop; those that are not ready are ended at once."""
+        for worker in [worker for worker in self.workers if worker.task is not None]:
+            if worker.ready:
+                worker.stop()
+            else:
+                self.said.append((worker.task, Stopped()))
+                self._end([worker])
+
+    def abandon(self, task: Task) -> None:
+        self._end([worker for worker in self.workers if worker.task is task])
+
+    def close(self) -> None:
+        """End all workers, and the MPS daemon."""
+        self._end(self.workers)
+        if self.mps is not None:
+            self.mps.stop()
+            self.mps = None
+
+    def _end(self, workers: Sequence[Worker]) -> None:
+        """End some workers, by force if they are training; first tell all, then wait for each."""
+        going = list(workers)
+        self.workers = [worker for worker in self.workers if worker not in going]
+        for worker in going:
+            worker.pipe.close()
+            if worker.task is not None:
+                worker.process.kill()
+        for worker in going:
+            worker.end()
+
+    def _listen(self, worker: Worker) -> list[Happened]:
+        happened: list[Happened] = []
+        try:
+            for event in worker.receive():
+                assert worker.task is not None
+                happened.append((worker.task, self._without_mps(event)))
+                if isinstance(event, Ended | Stopped | Failed):
+                    worker.task = None
+                if is_fault(event):
+                    self._end([worker])  # It can compute no more.
+                    break
+        except EOFError:
+            happened.extend(self._bury(worker))
+        if worker.ready:
+            self.proven, self.stillborn = True, 0
+        return happened
+
+    def _without_mps(self, event: Event) -> Event:
+        """Without MPS a fault concerns one process: a failure like any other."""
+        return replace(event, fault=False) if is_fault(event) and self.mps is None else event
+
+    def _bury(self, worker: Worker) -> list[Happened]:
+        """Remove a dead worker; its task has failed, unless the worker never began it."""
+        task, ready = worker.task, worker.ready
+        self.workers.remove(worker)
+        how = worker.end()
+        if ready:
+            return [] if task is None else [(task, Failed(how))]
+        if self.mps is not None and not self.proven:
+            self._note(f"no worker starts under CUDA MPS, continuing without it: {how}")
+            self._give_up_mps()
+        else:
+            self.stillborn += 1
+            if self.stillborn >= STILLBORN:
+                raise EngineError(f"no worker can be started: {how}")
+        if task is not None:
+            self.submit(task)
+        return []
+
+    def _start_over(self, happened: list[Happened]) -> list[Happened]:
+        """End every worker after a fault; their tasks have failed with it."""
+        reason = next(event.reason for _, event in happened if is_fault(event))
+        lost = [worker.task for worker in self.workers if worker.task is not None]
+        assert self.mps is not None
+        self._end(self.workers)
+        self.mps.stop()
+        self.mps = self._start_mps()
+        return [*happened, *((task, Failed(reason, fault=True)) for task in lost)]
+
+    def _give_up_mps(self) -> None:
+        tasks = [worker.task for worker in self.workers if worker.task is not None]
+        self.close()
+        for task in tasks:
+            self.submit(task)
+
+    def _start_mps(self) -> MPS | None:
+        mps = MPS()
+        wrong = mps.start()
+        if wrong is None:
+            return mps
+        mps.stop()
+        self._note(f"CUDA MPS cannot be started, continuing without it: {wrong}")
+        return None
+
+    def _note(self, message: str) -> None:
+        self.said.append((None, Noted(message)))
+
+    def _start_worker(self) -> Worker:
+        device = self.devices[self.started % len(self.devices)]
+        log = self.folder / f"worker-{os.getpid()}-{self.started}.log"
+        self.started += 1
+        worker = Worker(device, self.threads, log, self.mps.environment if self.mps else {})
+        self.workers.append(worker)
+        return worker
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def devices(name: str | torch.device | None) -> list[torch.device]:
+    """The devices that a name stands for: "cuda" is all GPUs."""
+    found = pick_device(name)
+    if found.type == "cuda" and found.index is None:
+        return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    return [found]
+
+
+def default_workers(on: Sequence[torch.device], cores: int, mps: bool) -> int:
+    """How many workers to start by default.
+
+    On CPUs one per core: these networks are too small to gain from more threads. A GPU waits for
+    Python most of the time, so with MPS it serves one process per core.
+    """
+    if on[0].type == "cpu":
+        return cores
+    if not mps:
+        return len(on)
+    return max(len(on), min(MOST_ON_A_GPU * len(on), cores - 2))

@@ -1,0 +1,233 @@
+"""A worker process, which trains one task after the other, and its parent's side of the pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lcpool.sweep.engines.execute import attempt
+from lcpool.sweep.engines.task import Event, Failed, Task
+
+STOP = "stop"
+# A terminal, or `timeout`, sends these to all processes. Only the parent reacts, and tells us.
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+END_SECONDS = 10.0  # for a process to end after its pipe was closed
+LOG_CHARACTERS = 20_000  # how much of what a dead worker printed is kept
+TRY_SECONDS = 300.0  # for the call of a user's pooling on a tiny graph
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The process has its device and waits for a task."""
+
+
+class Worker:
+    """A worker process.
+
+    Args:
+        device: what it trains on.
+        threads: how many threads it uses.
+        log: the file for what it prints.
+        environment: environment variables to add.
+    """
+
+    def __init__(
+        self, device: torch.device, threads: int, log: Path, environment: Mapping[str, str]
+    ) -> None:
+        context = process_context(device.type)
+        self.device, self.log = device, log
+        self.task: Task | None = None
+        self.ready = False
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(  # type: ignore[attr-defined] # every context has it
+            target=serve, args=(theirs, device, threads, log), daemon=True
+        )
+        with variables(environment), out_of_reach():
+            self.process.start()
+        theirs.close()
+
+    def give(self, task: Task) -> None:
+        """Give it a task, now or as soon as it is ready."""
+        self.task = task
+        if self.ready:
+            self._send(task)
+
+    def receive(self) -> Iterator[Event]:
+        """The events it has sent; raises EOFError if it is dead."""
+        try:
+            while self.pipe.poll():
+                event = self.pipe.recv()
+                if not isinstance(event, Ready):
+                    yield event
+                    continue
+                self.ready = True
+                if self.task is not None:
+                    self._send(self.task)
+        except OSError as error:
+            raise EOFError from error
+
+    def stop(self) -> None:
+        """Ask it to stop after the current epoch."""
+        self._send(STOP)
+
+    def end(self) -> str:
+        """End it, by force if need be; returns what it printed last and how it ended."""
+        self.pipe.close()
+        self.process.join(END_SECONDS)
+        ended = self.process.exitcode
+        self.process.kill()
+        self.process.join()
+        try:
+            words = self.log.read_text(errors="replace")[-LOG_CHARACTERS:].strip()
+        except OSError:
+            words = ""
+        self.log.unlink(missing_ok=True)
+        return f"{words}\n{manner(ended)}".strip()
+
+    def _send(self, message: Task | str) -> None:
+        # A dead process is noticed when its events are read.
+        with contextlib.suppress(OSError):
+            self.pipe.send(message)
+
+
+def process_context(kind: str = "cpu") -> BaseContext:
+    """How to start processes for a kind of device.
+
+    For CPUs they are forked from a server that has imported everything, which is quick. CUDA needs
+    a new interpreter.
+    """
+    if kind != "cpu" or "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["lcpool.sweep.engines.worker"])
+    return context
+
+
+def serve(pipe: Connection, device: torch.device, threads: int, log: Path) -> None:
+    """The worker's side: train the tasks that come through the pipe until it is closed."""
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    _print_to(log)
+    torch.set_num_threads(threads)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    torch.zeros(1, device=device)
+    pipe.send(Ready())
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            task = pipe.recv()
+            if task == STOP:  # It came after the task had ended.
+                continue
+            for event in attempt(task, device, asked_to_stop=pipe.poll):
+                pipe.send(event)
+                if isinstance(event, Failed) and event.fault:
+                    return
+
+
+def _print_to(log: Path) -> None:
+    """Send all output to a file: the parent draws on the terminal."""
+    file = log.open("wb", buffering=0)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        os.dup2(file.fileno(), stream.fileno())
+    faulthandler.enable(file=sys.stderr)
+    sys.excepthook = lambda *error: traceback.print_exception(*error)
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def manner(code: int | None) -> str:
+    """How a process ended, by its exit code."""
+    if code is None:
+        return "the worker process was ended"
+    if code < 0:
+        return f"the worker process was killed by {signal.Signals(-code).name}"
+    return f"the worker process ended with status {code}"
+
+
+def try_out(check: Callable[..., None], pool: str, *arguments: Any) -> None:
+    """Call ``check(pool, *arguments)`` in its own process, as a user's pooling may do anything.
+
+    Raises:
+        ValueError: with the message of what the check raised, or if it did not return.
+    """
+    context = process_context()
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(  # type: ignore[attr-defined] # every context has it
+        target=_answer, args=(theirs, check, pool, *arguments), daemon=True
+    )
+    with out_of_reach():
+        process.start()
+    theirs.close()
+    try:
+        silent = f"a call of '{pool}' on a tiny graph has not ended after {TRY_SECONDS:.0f} s."
+        wrong = ours.recv() if ours.poll(TRY_SECONDS) else silent
+    except EOFError:
+        process.join()
+        how = manner(process.exitcode)
+        wrong = f"a call of '{pool}' on a tiny graph did not return: {how}."
+    finally:
+        process.kill()
+        process.join()
+    if wrong is not None:
+        raise ValueError(wrong)
+
+
+def _answer(pipe: Connection, check: Callable[..., None], *arguments: Any) -> None:
+    os.dup2(2, 1)  # What it prints must not get into the results on stdout.
+    try:
+        check(*arguments)
+    except Exception as error:
+        pipe.send(str(error))
+    else:
+        pipe.send(None)
+
+
+@contextlib.contextmanager
+def out_of_reach() -> Iterator[None]:
+    """Keep Ctrl-C and SIGTERM from a process that is started inside, already while it imports."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # Starting it would unblock the signals.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for a process that is started inside."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

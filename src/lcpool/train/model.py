@@ -1,0 +1,234 @@
+"""A trained network that predicts, and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from lcpool.data import GraphSet
+from lcpool.data.degrees import features_are_degrees, with_degrees
+from lcpool.data.files import read_whole, write_atomically
+from lcpool.data.load import single_graphs
+from lcpool.models import Architecture, Backbone
+from lcpool.train.seeding import seeded
+
+FORMAT = 3
+HOW_TO_SAVE = "Models are written by Model.save and by lcpool train --save."
+# Graphs evaluated at a time (per run): without gradients they take little memory.
+EVAL_BATCH = 128
+
+
+def tensors_of(network: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, sharing memory with the network.
+
+    Unlike ``state_dict``, it includes buffers that are not persistent, as they may change in
+    training too, and tied parameters only once.
+    """
+    named = (*network.named_parameters(), *network.named_buffers())
+    return {name: value.detach() for name, value in named}
+
+
+def load_tensors(network: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Copy the result of :func:`tensors_of` into a network; an error if it does not fit."""
+    own = tensors_of(network)
+    shapes = [{name: value.shape for name, value in of.items()} for of in (own, tensors)]
+    if shapes[0] != shapes[1]:
+        differ = sorted(name for name, _ in shapes[0].items() ^ shapes[1].items())
+        raise ValueError(f"the networks differ in '{differ[0]}'.")
+    for name, value in own.items():
+        value.copy_(tensors[name])
+
+
+@dataclass
+class Model:
+    """A trained network that predicts.
+
+    Attributes:
+        network: the network.
+        classes: the labels of the training data, sorted; class number c is ``classes[c]``.
+        mean_nodes: the training data's mean number of nodes; the size of some networks follows it.
+        dataset: the name of the training data.
+        degrees: whether it had no features, so that degrees took their place.
+    """
+
+    network: Backbone
+    classes: tuple[int, ...]
+    mean_nodes: float
+    dataset: str
+    degrees: bool = False
+
+    def __repr__(self) -> str:
+        a = self.network.architecture
+        return (
+            f"Model({self.dataset!r}, {a.pool}, {a.backbone}, {a.conv}, "
+            f"{self.num_features} features, {len(self.classes)} classes)"
+        )
+
+    @property
+    def num_features(self) -> int:
+        """Features per node that the network takes."""
+        first = self.network.pre[0]
+        assert isinstance(first, nn.Linear)
+        return first.in_features
+
+    @classmethod
+    def of(cls, network: Backbone, graphs: GraphSet) -> Model:
+        """A network that was trained on ``graphs``."""
+        mean_nodes = float(graphs.node_counts.double().mean())
+        return cls(network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs))
+
+    def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
+        """The predicted label of each graph, one of ``classes``, on the CPU.
+
+        Raises:
+            ValueError: if the graphs do not have the features that the network was trained on.
+        """
+        return self._labels(self.probabilities(graphs))
+
+    def probabilities(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
+        """The probability of each class for each graph, ``[graphs, classes]``, on the CPU.
+
+        Column c belongs to the label ``classes[c]``.
+        """
+        found = _one_by_one(graphs)
+        if not len(found):
+            return torch.empty(0, len(self.classes))
+        return self._probabilities(self._with_features(found))
+
+    def score(self, graphs: GraphSet | Iterable[Data]) -> float:
+        """The accuracy: the fraction of graphs whose label ``y`` is predicted.
+
+        Raises:
+            ValueError: if there are no graphs, if they have no labels or one that is not among
+                ``classes``, or as for :meth:`predict`.
+
+        Example:
+            >>> from lcpool.data import builtin
+            >>> from lcpool.train import train
+            >>> graphs = builtin(num_graphs=40)
+            >>> model = train(graphs, "nopool", runs=1, epochs=1, hidden=8, device="cpu").model
+            >>> model.score(graphs) == float((model.predict(graphs) == graphs.y).double().mean())
+            True
+        """
+        found = _one_by_one(graphs)
+        if not len(found):
+            raise ValueError("there are no graphs to score.")
+        columns = self._with_features(found)
+        self._require_labels(columns)
+        right = self._labels(self._probabilities(columns)) == columns.y.cpu()
+        return int(right.sum()) / len(columns)
+
+    def _labels(self, probabilities: Tensor) -> Tensor:
+        return torch.tensor(self.classes)[probabilities.argmax(-1)]
+
+    @torch.no_grad()
+    def _probabilities(self, graphs: GraphSet) -> Tensor:
+        batchable = graphs.to(next(self.network.parameters()).device)
+        self.network.eval()
+        parts = torch.split(torch.arange(len(batchable)), EVAL_BATCH)
+        logits = [self.network(batchable.batch(part)).logits for part in parts]
+        return torch.cat(logits).softmax(-1).cpu()
+
+    def _with_features(self, graphs: GraphSet | list[Data]) -> GraphSet:
+        """The graphs with features of the kind and width that the network was trained on."""
+        if isinstance(graphs, GraphSet):
+            columns = graphs
+        else:
+            for g, graph in enumerate(graphs):
+                # Degrees that fill in for missing features may be as wide, but mean nothing here.
+                if not self.degrees and isinstance(graph, Data) and graph.x is None:
+                    raise ValueError(
+                        f"the network was trained on features ({self.dataset}); graph {g} has no "
+                        f"'x'."
+                    )
+            columns = GraphSet.from_graphs(graphs)
+        if self.degrees:
+            if not features_are_degrees(columns):
+                raise ValueError(
+                    f"the network was trained on degrees, as {self.dataset} has no features; "
+                    f"graph 0 has 'x' with something else."
+                )
+            return with_degrees(columns, self.num_features)
+        if columns.num_features != self.num_features:
+            raise ValueError(
+                f"the network was trained on {self.num_features} features per node "
+                f"({self.dataset}), but these graphs have {columns.num_features}."
+            )
+        return columns
+
+    def _require_labels(self, graphs: GraphSet) -> None:
+        if not graphs.classes:
+            raise ValueError(
+                f"{graphs.name}: the graphs have no labels (y) to score by; predict needs none."
+            )
+        unknown = (~torch.isin(graphs.y.cpu(), torch.tensor(self.classes))).nonzero()
+        if len(unknown):
+            g = int(unknown[0])
+            known = ", ".join(map(str, self.classes))
+            raise ValueError(
+                f"{graphs.name}: graph {g} has label {int(graphs.y[g])}, which the model does not "
+                f"know; its classes are {known} ({self.dataset})."
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Write the network and what it needs to predict; :meth:`load` reads it back."""
+        values = {
+            "lcpool": FORMAT,
+            "architecture": asdict(self.network.architecture),
+            "classes": list(self.classes),
+            "mean_nodes": self.mean_nodes,
+            "dataset": self.dataset,
+            "degrees": self.degrees,
+            "num_features": self.num_features,
+            "tensors": {name: value.cpu() for name, value in tensors_of(self.network).items()},
+        }
+        write_atomically(values, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, trust: bool = False) -> Model:
+        """Read a saved network; nothing in the file is executed (``weights_only``).
+
+        Args:
+            path: the file.
+            trust: allow the file to name a class of your own as its pooling (``module:Class``).
+                That module is imported, which executes its code.
+
+        Raises:
+            OSError: if the file cannot be opened.
+            ValueError: if it is not a model, its pooling needs ``trust``, or its pooling has
+                changed since it was saved.
+        """
+        try:
+            values = read_whole(Path(path))
+        except ValueError as error:
+            raise ValueError(f"{path} is no lcpool model: {error} {HOW_TO_SAVE}") from error
+        if not isinstance(values, dict) or values.get("lcpool") != FORMAT:
+            raise ValueError(
+                f"{path} is no lcpool model of format {FORMAT}; train models of earlier versions "
+                f"again. {HOW_TO_SAVE}"
+            )
+        architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
+        mean_nodes = values["mean_nodes"]
+        if ":" in architecture.pool and not trust:
+            raise ValueError(
+                f"{path} has the pooling '{architecture.pool}', whose module would be imported. If "
+                f"you trust the file and the module, pass trust=True."
+            )
+        with seeded(0):
+            network = Backbone(values["num_features"], len(classes), mean_nodes, architecture)
+        try:
+            load_tensors(network, values["tensors"])
+        except ValueError as error:
+            raise ValueError(
+                f"{path} was saved with another '{architecture.pool}' than there is now: {error}"
+            ) from error
+        return cls(network, classes, mean_nodes, values["dataset"], values["degrees"])
+
+
+def _one_by_one(graphs: GraphSet | Iterable[Data]) -> GraphSet | list[Data]:
+    return graphs if isinstance(graphs, GraphSet) else single_graphs(graphs)

@@ -1,0 +1,101 @@
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lcpool.data import DatasetError, load_dataset
+from lcpool.data.tu import read_tu
+from lcpool.data.tu_files import Source, check_archive
+
+
+def test_a_zip_reads_like_the_folder_it_was_made_from(zip_tu: Callable, write_tu: Callable):
+    zipped, folder = Source.at(zip_tu()), Source.at(write_tu())
+    assert zipped.name == folder.name == "TOY"
+    with zipped.open("A") as one, folder.open("A") as other:
+        assert one.read() == other.read()
+    assert zipped.files.keys() == folder.files.keys()
+
+
+def test_the_name_is_that_of_the_files(zip_tu: Callable):
+    renamed = zip_tu().rename(zip_tu().with_name("download (1).zip"))
+    assert read_tu(renamed).name == "TOY"
+
+
+def test_a_folder_within_a_folder_is_found(write_tu: Callable, tmp_path: Path):
+    write_tu(folder=tmp_path / "TOY" / "raw")
+    assert len(read_tu(tmp_path / "TOY")) == 2
+
+
+@pytest.mark.parametrize(
+    "member",
+    ["../evil.txt", "TOY/../../evil.txt", "/etc/evil.txt", "..\\evil.txt", "C:\\evil.txt", "C:x"],
+)
+def test_members_that_leave_the_folder_are_refused(zip_tu: Callable, member: str):
+    path = zip_tu(**{member: "gotcha"})
+    with pytest.raises(DatasetError, match=r"evil\.txt|C:x"):
+        read_tu(path)
+    with pytest.raises(DatasetError, match=r"evil\.txt|C:x"):
+        check_archive(path)
+
+
+def test_hidden_twins_from_a_mac_do_no_harm(zip_tu: Callable):
+    assert len(read_tu(zip_tu(**{"__MACOSX/TOY/._TOY_A.txt": "\0\0"}))) == 2
+
+
+def test_several_datasets_in_one_folder(write_tu: Callable, tmp_path: Path):
+    write_tu("ONE", folder=tmp_path / "both")
+    write_tu("TWO", folder=tmp_path / "both")
+    with pytest.raises(DatasetError, match=f"{tmp_path}/both/ONE, {tmp_path}/both/TWO"):
+        read_tu(tmp_path / "both")
+    assert read_tu(tmp_path / "both" / "TWO").name == "TWO"
+    with pytest.raises(DatasetError, match="THREE"):
+        read_tu(tmp_path / "both" / "THREE")
+
+
+def test_several_datasets_in_one_zip(write_tu: Callable, tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "both.zip", "w") as archive:
+        for name, labels in (("ONE", "0\n1\n"), ("TWO", "1\n0\n")):
+            for path in write_tu(name, graph_labels=labels).iterdir():
+                archive.write(path, f"{name}/{path.name}")
+    with pytest.raises(DatasetError, match=r"both\.zip/ONE/ONE, .*both\.zip/TWO/TWO"):
+        read_tu(tmp_path / "both.zip")
+    for path in ("both.zip/TWO", "both.zip/TWO/TWO"):
+        graphs = load_dataset(tmp_path / path)
+        assert graphs.name == "TWO"
+        assert graphs.y.tolist() == [1, 0]
+    assert load_dataset(tmp_path / "both.zip" / "ONE").y.tolist() == [0, 1]
+    with pytest.raises(DatasetError, match=r"THREE.*both\.zip/ONE/ONE"):
+        load_dataset(tmp_path / "both.zip" / "THREE")
+
+
+def test_a_folder_or_zip_without_a_dataset(tmp_path: Path):
+    with pytest.raises(DatasetError, match="NAME_A"):
+        read_tu(tmp_path)
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(DatasetError, match=r"other\.zip"):
+        read_tu(tmp_path / "other.zip")
+    with pytest.raises(DatasetError, match="nowhere"):
+        read_tu(tmp_path / "nowhere")
+
+
+def test_a_zip_that_is_cut_short(zip_tu: Callable):
+    path = zip_tu()
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(DatasetError, match=r"TOY\.zip"):
+        read_tu(path)
+
+
+def test_a_damaged_member_is_named(zip_tu: Callable):
+    path = zip_tu()
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        start = archive.getinfo("TOY/TOY_A.txt").header_offset
+    for offset in range(start + 50, start + 60):
+        content[offset] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(DatasetError, match=r"TOY_A\.txt"):
+        read_tu(path)
+    with pytest.raises(DatasetError, match=r"TOY_A\.txt|TOY\.zip"):
+        check_archive(path)
