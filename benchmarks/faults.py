@@ -40,7 +40,7 @@ from lcpool.train import Model
 # lets its workers write a checkpoint after each epoch, so that kills find some.
 SWEEP = [
     "bench", "--pools", "hurried:Hurried,nopool,topkpool,lcpool", "--runs", "4", "--stack", "2",
-    "--hidden", "8", "--epochs", "20", "--patience", "20", "--device", "cpu", "--workers", "2",
+    "--hidden", "8", "--batch-size", "128", "--epochs", "8", "--device", "cpu", "--workers", "2",
     "--store", "out/bench.sqlite",
 ]  # fmt: skip
 HURRIED = """from lcpool import SAGPooling as Hurried
@@ -53,7 +53,7 @@ TRAIN = [
 ]  # fmt: skip
 # Columns that say how a run came about, which differ from one training to the next.
 CIRCUMSTANCES = ["seconds", "peak_memory"]
-PATIENCE = 180.0  # seconds after which a command hangs
+PATIENCE = 300.0  # seconds after which a command hangs
 HOME = tempfile.TemporaryDirectory(prefix="faults-")
 
 
@@ -263,7 +263,6 @@ def damaged_stores(kind: str, chance: random.Random, folder: Path) -> int:
 
 def full_disks(kind: str, chance: random.Random, folder: Path) -> int:
     """No file may grow beyond a limit: what was there stays, what is new is whole or not there."""
-    store = undisturbed()[0]
     if kind == "bench":
         status, _ = finish(start(folder, SWEEP, chance.randrange(2**13, 2**17)))
         goes_on(folder)
@@ -274,9 +273,10 @@ def full_disks(kind: str, chance: random.Random, folder: Path) -> int:
         require(status == 0, f"training again ends with status {status}")
         Model.load(folder / "model.pt")
     else:
-        command = ["bench", "export", str(store), "out"]
-        if kind == "report":
-            command = ["report", str(store), "--out", "out"]
+        store = str(undisturbed()[0])
+        command = ["report", store, "--out", "out"]
+        if kind == "export":
+            command = ["bench", "export", store, "out"]
         status, _ = finish(start(folder, command))
         require(status == 0, f"status {status} with room")
         whole = contents(folder / "out")
