@@ -28,7 +28,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fuzz
 import psutil
@@ -69,13 +69,14 @@ def require(held: Any, promise: str) -> None:
 # Commands
 
 
-def start(folder: Path, arguments: list[str], limit: int | None = None) -> subprocess.Popen[str]:
+def start(
+    folder: Path, arguments: list[str], limit: int = resource.RLIM_INFINITY
+) -> subprocess.Popen[str]:
     """Start ``lcpool`` in a folder; files may have ``limit`` bytes, as on a full disk."""
     (folder / "hurried.py").write_text(HURRIED)
 
     def restrict() -> None:
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     return subprocess.Popen(
         [sys.executable, "-m", "lcpool", *arguments], cwd=folder, stdout=subprocess.DEVNULL,
@@ -120,14 +121,23 @@ def rows(store: Path) -> dict[tuple[Any, ...], str]:
     return {name: row + curves[key] for (name, row), key in zip(found.items(), curves, strict=True)}
 
 
+class Undisturbed(NamedTuple):
+    """A sweep without faults: its store, and how many seconds it took to begin and to train."""
+
+    store: Path
+    begins: float
+    trains: float
+
+
 @functools.cache
-def undisturbed() -> tuple[Path, float]:
-    """A sweep without faults: its store, and how many seconds it took."""
-    folder = Path(tempfile.mkdtemp(dir=HOME.name))
-    began = time.monotonic()
-    status, said = finish(start(folder, SWEEP))
+def undisturbed() -> Undisturbed:
+    folder, began = Path(tempfile.mkdtemp(dir=HOME.name)), time.monotonic()
+    process = start(folder, SWEEP)
+    wait_for_training(process, folder)
+    trains = time.monotonic()
+    status, said = finish(process)
     require(status == 0, f"a sweep without faults ends with status {status}: {said}")
-    return folder / "out" / "bench.sqlite", time.monotonic() - began
+    return Undisturbed(folder / "out" / "bench.sqlite", trains - began, time.monotonic() - trains)
 
 
 def goes_on(folder: Path) -> None:
@@ -136,7 +146,7 @@ def goes_on(folder: Path) -> None:
     before = rows(store) if store.exists() else {}
     status, said = finish(start(folder, SWEEP))
     require(status == 0, f"going on ends with status {status}: {said.splitlines()[-1:]}")
-    after, expected = rows(store), rows(undisturbed()[0])
+    after, expected = rows(store), rows(undisturbed().store)
     require(before.items() <= after.items(), "a stored row has changed")
     require(after.keys() == expected.keys(), f"{len(after)} rows in place of {len(expected)}")
     require(after == expected, "a row differs from the undisturbed one")
@@ -150,12 +160,13 @@ def wait_for_training(process: subprocess.Popen[str], folder: Path) -> None:
 
 
 def wait_at_random(chance: random.Random, process: subprocess.Popen[str], folder: Path) -> None:
-    """Until some time in the life of a sweep; more often than not, of its trainings."""
-    if chance.random() < 0.7:
-        wait_for_training(process, folder)
-        time.sleep(chance.uniform(0.0, 0.3 * undisturbed()[1]))
+    """Until some time before a sweep trains or, more often than not, while it does."""
+    usual = undisturbed()
+    if chance.random() < 0.3:
+        time.sleep(chance.uniform(0.0, usual.begins))
     else:
-        time.sleep(chance.uniform(0.0, undisturbed()[1]))
+        wait_for_training(process, folder)
+        time.sleep(chance.uniform(0.0, 0.7 * usual.trains))
 
 
 # Trials: each causes some faults of a kind in a new folder and returns how many; or the complaints.
@@ -170,7 +181,7 @@ def kills(kind: str, chance: random.Random, folder: Path) -> int:
         workers = workers_of(process)
         if process.poll() is not None or (kind == "a worker" and not workers):
             finish(process)
-            continue
+            break
         if kind == "a worker":
             with contextlib.suppress(psutil.NoSuchProcess):
                 chance.choice(workers).kill()
@@ -195,7 +206,7 @@ def signals(kind: str, chance: random.Random, folder: Path) -> int:
         wait_at_random(chance, process, folder)
     else:  # Before it trains, only Python itself answers.
         wait_for_training(process, folder)
-        time.sleep(chance.uniform(0.0, 2.0))
+        time.sleep(chance.uniform(0.0, 0.7 * undisturbed().trains))
     if process.poll() is not None:
         return 0
     workers = workers_of(process)
@@ -211,7 +222,7 @@ def lost_stores(kind: str, chance: random.Random, folder: Path) -> int:
     """The store goes while a sweep runs: said, status not 0, and the rows are where it says."""
     process, store = start(folder, SWEEP), folder / "out" / "bench.sqlite"
     wait_for_training(process, folder)
-    time.sleep(chance.uniform(0.0, 1.0))
+    time.sleep(chance.uniform(0.0, 0.5 * undisturbed().trains))
     if process.poll() is not None:
         return 0
     if kind == "deleted":
@@ -223,12 +234,12 @@ def lost_stores(kind: str, chance: random.Random, folder: Path) -> int:
     status, said = finish(process)
     if status == 0:
         require(store.exists(), "status 0, and there is no store")
-        require(rows(store) == rows(undisturbed()[0]), "status 0, and rows are missing")
+        require(rows(store) == rows(undisturbed().store), "status 0, and rows are missing")
     else:
         named = [folder / word.rstrip(".,;:") for word in re.findall(r"\S+\.sqlite\S*", said)]
         there = [path for path in named if path.is_file()]
         require(there, f"it does not say where the rows are: {said.splitlines()[-1:]}")
-        expected = rows(undisturbed()[0])
+        expected = rows(undisturbed().store)
         require(rows(there[0]).items() <= expected.items(), "rescued rows differ")
         there[0].rename(store)
         goes_on(folder)
@@ -244,7 +255,7 @@ def damaged_stores(kind: str, chance: random.Random, folder: Path) -> int:
     def checked(path: Path) -> int:
         return CliRunner().invoke(app, ["bench", "check", str(path)]).exit_code
 
-    original = undisturbed()[0]
+    original = undisturbed().store
     require(checked(original) == 0, "'lcpool bench check' fails on a store that is whole")
     expected, store, tries = rows(original), folder / "bench.sqlite", 20
     for _ in range(tries):
@@ -273,26 +284,37 @@ def full_disks(kind: str, chance: random.Random, folder: Path) -> int:
         require(status == 0, f"training again ends with status {status}")
         Model.load(folder / "model.pt")
     else:
-        store = str(undisturbed()[0])
-        command = ["report", store, "--out", "out"]
-        if kind == "export":
-            command = ["bench", "export", store, "out"]
-        status, _ = finish(start(folder, command))
-        require(status == 0, f"status {status} with room")
+        write = export if kind == "export" else report
+        require(write(folder, resource.RLIM_INFINITY) == 0, "it fails with room")
         whole = contents(folder / "out")
         limit = chance.randrange(2**9, max(map(len, whole.values())))
-        if chance.random() < 0.5:  # Older files are there: they stay, all of them.
-            whole = dict.fromkeys(whole, b"old")
-            for name, content in whole.items():
-                (folder / "out" / name).write_bytes(content)
-        else:
-            shutil.rmtree(folder / "out")
-            (folder / "out").mkdir()
-            whole = {}
-        status, _ = finish(start(folder, command, limit))
-        require(status != 0, "status 0 on a full disk")
-        require(contents(folder / "out") == whole, "some files are new, or cut off")
+        old = dict.fromkeys(whole, b"old") if chance.random() < 0.5 else {}
+        shutil.rmtree(folder / "out")
+        (folder / "out").mkdir()
+        for name, content in old.items():
+            (folder / "out" / name).parent.mkdir(exist_ok=True)
+            (folder / "out" / name).write_bytes(content)
+        require(write(folder, limit) != 0, "status 0 on a full disk")
+        require(contents(folder / "out") == old, "some files are new, or cut off")
     return 1
+
+
+def export(folder: Path, limit: int) -> int:
+    """Write a store's rows as CSV, here: no store can be opened where files may not grow."""
+    results = Results.read(undisturbed().store)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        results.write(folder / "out")
+    except OSError:
+        return 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    return 0
+
+
+def report(folder: Path, limit: int) -> int:
+    Results.read(undisturbed().store).write(folder / "runs.csv")
+    return finish(start(folder, ["report", "runs.csv", "--out", "out"], limit))[0]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
