@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import functools
 import hashlib
+import itertools
 import os
 import random
 import re
@@ -171,7 +172,7 @@ def wait_at_random(chance: random.Random, process: subprocess.Popen[str], folder
         time.sleep(chance.uniform(0.0, usual.begins))
     else:
         wait_for_training(process, folder)
-        time.sleep(chance.uniform(0.0, 0.7 * usual.trains))
+        time.sleep(chance.uniform(0.0, 0.5 * usual.trains))
 
 
 # Trials: each causes some faults of a kind in a new folder and returns how many; or the complaints.
@@ -211,7 +212,7 @@ def signals(kind: str, chance: random.Random, folder: Path) -> int:
         wait_at_random(chance, process, folder)
     else:  # Before it trains, only Python itself answers.
         wait_for_training(process, folder)
-        time.sleep(chance.uniform(0.0, 0.7 * undisturbed().trains))
+        time.sleep(chance.uniform(0.0, 0.5 * undisturbed().trains))
     if process.poll() is not None:
         return 0
     workers = workers_of(process)
@@ -280,7 +281,7 @@ def damaged_stores(kind: str, chance: random.Random, folder: Path) -> int:
 def full_disks(kind: str, chance: random.Random, folder: Path) -> int:
     """No file may grow beyond a limit: what was there stays, what is new is whole or not there."""
     if kind == "bench":
-        status, _ = finish(start(folder, SWEEP, chance.randrange(2**13, 2**17)))
+        status, _ = finish(start(folder, SWEEP, chance.randrange(2**16, 2**18)))
         goes_on(folder)
     elif kind == "train":
         status, _ = finish(start(folder, TRAIN, chance.randrange(2**10, 2**13)))
@@ -381,9 +382,9 @@ def main() -> int:
         share = (end - time.monotonic()) / (len(chosen) - number)
         until, found = time.monotonic() + share, []
         chance = random.Random(f"{args.seed}/{name}/{kind}")
-        while True:
+        for attempt in itertools.count(1):
             found += outcomes(TRIALS[name][0], kind, chance)
-            if time.monotonic() > until:
+            if time.monotonic() > until and (found or attempt == 5):
                 break
         table.append((f"{name}: {kind}", found or ["no command was at work long enough to be hit"]))
         print(f"{name}: {kind}: {found.count(None)} of {len(found)} held", file=sys.stderr)
