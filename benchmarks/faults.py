@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import functools
 import hashlib
+import itertools
 import os
 import random
 import re
@@ -28,7 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fuzz
 import psutil
@@ -40,7 +41,7 @@ from lcpool.train import Model
 # lets its workers write a checkpoint after each epoch, so that kills find some.
 SWEEP = [
     "bench", "--pools", "hurried:Hurried,nopool,topkpool,lcpool", "--runs", "4", "--stack", "2",
-    "--hidden", "8", "--epochs", "20", "--patience", "20", "--device", "cpu", "--workers", "2",
+    "--hidden", "8", "--batch-size", "128", "--epochs", "8", "--device", "cpu", "--workers", "2",
     "--store", "out/bench.sqlite",
 ]  # fmt: skip
 HURRIED = """from lcpool import SAGPooling as Hurried
@@ -52,8 +53,8 @@ TRAIN = [
     "--device", "cpu", "--checkpoints", "checkpoints", "--save", "model.pt",
 ]  # fmt: skip
 # Columns that say how a run came about, which differ from one training to the next.
-CIRCUMSTANCES = ["seconds", "peak_memory"]
-PATIENCE = 180.0  # seconds after which a command hangs
+CIRCUMSTANCES = ["seconds", "peak_memory", "commit"]
+PATIENCE = 300.0  # seconds after which a command hangs
 HOME = tempfile.TemporaryDirectory(prefix="faults-")
 
 
@@ -69,35 +70,36 @@ def require(held: Any, promise: str) -> None:
 # Commands
 
 
-def start(folder: Path, arguments: list[str], limit: int | None = None) -> subprocess.Popen[str]:
+def start(
+    folder: Path, arguments: list[str], limit: int = resource.RLIM_INFINITY
+) -> subprocess.Popen[str]:
     """Start ``lcpool`` in a folder; files may have ``limit`` bytes, as on a full disk."""
     (folder / "hurried.py").write_text(HURRIED)
 
     def restrict() -> None:
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    with (folder / "said").open("w") as said:
-        return subprocess.Popen(
-            [sys.executable, "-m", "lcpool", *arguments], cwd=folder, stdout=subprocess.DEVNULL,
-            stderr=said, text=True, start_new_session=True, preexec_fn=restrict,
-        )  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", "lcpool", *arguments], cwd=folder, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=restrict,
+    )  # fmt: skip
 
 
 def finish(
-    process: subprocess.Popen[str], folder: Path, workers: list[psutil.Process] | None = None
+    process: subprocess.Popen[str], workers: list[psutil.Process] | None = None
 ) -> tuple[int, str]:
     """The exit status of a command and what it said, once it and its ``workers`` have ended."""
     try:
-        status = process.wait(PATIENCE)
+        _, said = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise BrokenError("the command hangs") from None
-    said = (folder / "said").read_text()
-    require("Traceback" not in said, f"traceback: {said.splitlines()[-1:]}")
+    errors = [line.strip() for line in said.splitlines() if "Error" in line]
+    killed = process.returncode == -signal.SIGKILL  # A worker may then say that nobody listens.
+    require(killed or "Traceback" not in said, f"a traceback: {errors[-1:]}")
     _, alive = psutil.wait_procs(workers or [], timeout=30)
     require(not alive, f"{len(alive)} processes outlive their command")
-    return status, said
+    return process.returncode, said
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -108,39 +110,52 @@ def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return []
 
 
-def rows(store: Path) -> dict[tuple[Any, ...], str]:
-    """Every run in a store with all its figures and curves."""
+def rows(store: Path) -> dict[tuple[Any, ...], dict[str, str]]:
+    """Every run in a store: all its figures, to the bit, and a digest of its curves."""
     results = Results.read(store)
-    curves = {name: hashlib.sha256(c.tobytes()).hexdigest() for name, c in results.curves.items()}
-    table = results.runs.drop(columns=CIRCUMSTANCES)
-    found = {
-        (row["config"], row["run"]): repr(sorted(row.items())) for row in table.to_dict("records")
-    }
-    require(len(found) == len(table), "a run is in the store twice")
-    require(len(curves) == len(table), "a run has lost its curves")
-    return {name: row + curves[key] for (name, row), key in zip(found.items(), curves, strict=True)}
+    table = results.runs.drop(columns=CIRCUMSTANCES).to_dict("records")
+    require(len(results.curves) == len(table), "a run is there twice, or has lost its curves")
+    found = {}
+    for row, curves in zip(table, results.curves.values(), strict=True):
+        digest = hashlib.sha256(curves.tobytes()).hexdigest()
+        figures = {name: repr(value) for name, value in row.items()}
+        found[row["dataset"], row["config"], row["run"]] = {**figures, "curves": digest}
+    return found
+
+
+class Undisturbed(NamedTuple):
+    """A sweep without faults: its store, and how many seconds it took to begin and to train."""
+
+    store: Path
+    begins: float
+    trains: float
 
 
 @functools.cache
-def undisturbed() -> tuple[Path, float]:
-    """A sweep without faults: its store, and how many seconds it took."""
-    folder = Path(tempfile.mkdtemp(dir=HOME.name))
-    began = time.monotonic()
-    status, said = finish(start(folder, SWEEP), folder)
+def undisturbed() -> Undisturbed:
+    folder, began = Path(tempfile.mkdtemp(dir=HOME.name)), time.monotonic()
+    process = start(folder, SWEEP)
+    wait_for_training(process, folder)
+    trains = time.monotonic()
+    status, said = finish(process)
     require(status == 0, f"a sweep without faults ends with status {status}: {said}")
-    return folder / "out" / "bench.sqlite", time.monotonic() - began
+    return Undisturbed(folder / "out" / "bench.sqlite", trains - began, time.monotonic() - trains)
 
 
 def goes_on(folder: Path) -> None:
     """The same command ends with the rows of an undisturbed sweep and leaves nothing but these."""
     store = folder / "out" / "bench.sqlite"
     before = rows(store) if store.exists() else {}
-    status, said = finish(start(folder, SWEEP), folder)
+    status, said = finish(start(folder, SWEEP))
     require(status == 0, f"going on ends with status {status}: {said.splitlines()[-1:]}")
-    after, expected = rows(store), rows(undisturbed()[0])
+    after, expected = rows(store), rows(undisturbed().store)
     require(before.items() <= after.items(), "a stored row has changed")
     require(after.keys() == expected.keys(), f"{len(after)} rows in place of {len(expected)}")
-    require(after == expected, "a row differs from the undisturbed one")
+    pairs = (
+        (after[run][name], value, name) for run in expected for name, value in expected[run].items()
+    )
+    differ = {name for ours, theirs, name in pairs if ours != theirs}
+    require(not differ, f"rows differ from the undisturbed ones: {', '.join(sorted(differ))}")
     left = sorted(path.name for path in store.parent.iterdir())
     require(left == [store.name], f"left behind: {left}")
 
@@ -151,12 +166,13 @@ def wait_for_training(process: subprocess.Popen[str], folder: Path) -> None:
 
 
 def wait_at_random(chance: random.Random, process: subprocess.Popen[str], folder: Path) -> None:
-    """Until some time in the life of a sweep; more often than not, of its trainings."""
-    if chance.random() < 0.7:
-        wait_for_training(process, folder)
-        time.sleep(chance.uniform(0.0, 0.3 * undisturbed()[1]))
+    """Until some time before a sweep trains or, more often than not, while it does."""
+    usual = undisturbed()
+    if chance.random() < 0.3:
+        time.sleep(chance.uniform(0.0, usual.begins))
     else:
-        time.sleep(chance.uniform(0.0, undisturbed()[1]))
+        wait_for_training(process, folder)
+        time.sleep(chance.uniform(0.0, 0.5 * usual.trains))
 
 
 # Trials: each causes some faults of a kind in a new folder and returns how many; or the complaints.
@@ -170,8 +186,8 @@ def kills(kind: str, chance: random.Random, folder: Path) -> int:
         wait_at_random(chance, process, folder)
         workers = workers_of(process)
         if process.poll() is not None or (kind == "a worker" and not workers):
-            finish(process, folder)
-            continue
+            finish(process)
+            break
         if kind == "a worker":
             with contextlib.suppress(psutil.NoSuchProcess):
                 chance.choice(workers).kill()
@@ -180,7 +196,7 @@ def kills(kind: str, chance: random.Random, folder: Path) -> int:
         else:
             os.killpg(process.pid, signal.SIGKILL)
         faults += 1
-        status, said = finish(process, folder, workers)
+        status, said = finish(process, workers)
         require(kind != "a worker" or status == 0, f"status {status}: {said.splitlines()[-1:]}")
         for checkpoint in folder.glob("out/*.work/checkpoints/*/*.ckpt"):
             if chance.random() < 0.2:
@@ -196,12 +212,12 @@ def signals(kind: str, chance: random.Random, folder: Path) -> int:
         wait_at_random(chance, process, folder)
     else:  # Before it trains, only Python itself answers.
         wait_for_training(process, folder)
-        time.sleep(chance.uniform(0.0, 2.0))
+        time.sleep(chance.uniform(0.0, 0.5 * undisturbed().trains))
     if process.poll() is not None:
         return 0
     workers = workers_of(process)
     (os.killpg if chance.random() < 0.5 else os.kill)(process.pid, getattr(signal, kind))
-    status, _ = finish(process, folder, workers)
+    status, _ = finish(process, workers)
     require(status != 0, "an interrupted sweep ends with status 0")
     require(kind == "SIGHUP" or status == 130, f"status {status} in place of 130")
     goes_on(folder)
@@ -212,7 +228,7 @@ def lost_stores(kind: str, chance: random.Random, folder: Path) -> int:
     """The store goes while a sweep runs: said, status not 0, and the rows are where it says."""
     process, store = start(folder, SWEEP), folder / "out" / "bench.sqlite"
     wait_for_training(process, folder)
-    time.sleep(chance.uniform(0.0, 1.0))
+    time.sleep(chance.uniform(0.0, 0.5 * undisturbed().trains))
     if process.poll() is not None:
         return 0
     if kind == "deleted":
@@ -221,15 +237,15 @@ def lost_stores(kind: str, chance: random.Random, folder: Path) -> int:
         store.rename(folder / "moved.sqlite")
     else:
         shutil.rmtree(store.parent)
-    status, said = finish(process, folder)
+    status, said = finish(process)
     if status == 0:
         require(store.exists(), "status 0, and there is no store")
-        require(rows(store) == rows(undisturbed()[0]), "status 0, and rows are missing")
+        require(rows(store) == rows(undisturbed().store), "status 0, and rows are missing")
     else:
         named = [folder / word.rstrip(".,;:") for word in re.findall(r"\S+\.sqlite\S*", said)]
         there = [path for path in named if path.is_file()]
         require(there, f"it does not say where the rows are: {said.splitlines()[-1:]}")
-        expected = rows(undisturbed()[0])
+        expected = rows(undisturbed().store)
         require(rows(there[0]).items() <= expected.items(), "rescued rows differ")
         there[0].rename(store)
         goes_on(folder)
@@ -245,7 +261,7 @@ def damaged_stores(kind: str, chance: random.Random, folder: Path) -> int:
     def checked(path: Path) -> int:
         return CliRunner().invoke(app, ["bench", "check", str(path)]).exit_code
 
-    original = undisturbed()[0]
+    original = undisturbed().store
     require(checked(original) == 0, "'lcpool bench check' fails on a store that is whole")
     expected, store, tries = rows(original), folder / "bench.sqlite", 20
     for _ in range(tries):
@@ -264,37 +280,47 @@ def damaged_stores(kind: str, chance: random.Random, folder: Path) -> int:
 
 def full_disks(kind: str, chance: random.Random, folder: Path) -> int:
     """No file may grow beyond a limit: what was there stays, what is new is whole or not there."""
-    store = undisturbed()[0]
     if kind == "bench":
-        status, _ = finish(start(folder, SWEEP, chance.randrange(2**13, 2**17)), folder)
+        status, _ = finish(start(folder, SWEEP, chance.randrange(2**16, 2**18)))
         goes_on(folder)
     elif kind == "train":
-        status, _ = finish(start(folder, TRAIN, chance.randrange(2**10, 2**13)), folder)
+        status, _ = finish(start(folder, TRAIN, chance.randrange(2**10, 2**13)))
         require(status != 0 and not (folder / "model.pt").exists(), "half a model, or status 0")
-        require(list(folder.glob("checkpoints/*.ckpt")) or status == 2, "the training is lost")
-        status, _ = finish(start(folder, TRAIN), folder)
+        status, _ = finish(start(folder, TRAIN))
         require(status == 0, f"training again ends with status {status}")
         Model.load(folder / "model.pt")
     else:
-        command = ["bench", "export", str(store), "out"]
-        if kind == "report":
-            command = ["report", str(store), "--out", "out"]
-        status, _ = finish(start(folder, command), folder)
-        require(status == 0, f"status {status} with room")
+        write = export if kind == "export" else report
+        require(write(folder, resource.RLIM_INFINITY) == 0, "it fails with room")
         whole = contents(folder / "out")
         limit = chance.randrange(2**9, max(map(len, whole.values())))
-        if chance.random() < 0.5:  # Older files are there: they stay, all of them.
-            whole = dict.fromkeys(whole, b"old")
-            for name, content in whole.items():
-                (folder / "out" / name).write_bytes(content)
-        else:
-            shutil.rmtree(folder / "out")
-            (folder / "out").mkdir()
-            whole = {}
-        status, _ = finish(start(folder, command, limit), folder)
-        require(status != 0, "status 0 on a full disk")
-        require(contents(folder / "out") == whole, "some files are new, or cut off")
+        old = dict.fromkeys(whole, b"old") if chance.random() < 0.5 else {}
+        shutil.rmtree(folder / "out")
+        (folder / "out").mkdir()
+        for name, content in old.items():
+            (folder / "out" / name).parent.mkdir(exist_ok=True)
+            (folder / "out" / name).write_bytes(content)
+        require(write(folder, limit) != 0, "status 0 on a full disk")
+        require(contents(folder / "out") == old, "some files are new, or cut off")
     return 1
+
+
+def export(folder: Path, limit: int) -> int:
+    """Write a store's rows as CSV, here: no store can be opened where files may not grow."""
+    results = Results.read(undisturbed().store)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        results.write(folder / "out")
+    except OSError:
+        return 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    return 0
+
+
+def report(folder: Path, limit: int) -> int:
+    Results.read(undisturbed().store).write(folder / "runs.csv")
+    return finish(start(folder, ["report", "runs.csv", "--out", "out"], limit))[0]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -356,15 +382,18 @@ def main() -> int:
         share = (end - time.monotonic()) / (len(chosen) - number)
         until, found = time.monotonic() + share, []
         chance = random.Random(f"{args.seed}/{name}/{kind}")
-        while not found or time.monotonic() < until:
+        for attempt in itertools.count(1):
             found += outcomes(TRIALS[name][0], kind, chance)
-        table.append((f"{name}: {kind}", found))
+            if time.monotonic() > until and (found or attempt == 5):
+                break
+        table.append((f"{name}: {kind}", found or ["no command was at work long enough to be hit"]))
         print(f"{name}: {kind}: {found.count(None)} of {len(found)} held", file=sys.stderr)
     print(f"\n{'trial':30} {'tries':>6} {'held':>6}  what broke (seed {args.seed})")
     for name, found in table:
-        broke = sorted({complaint for complaint in found if complaint})
-        print(f"{name:30} {len(found):6} {found.count(None):6}  {broke[0] if broke else ''}")
-        print("".join(f"{'':45} {complaint}\n" for complaint in broke[1:]), end="")
+        broke = {complaint.split(" (seed")[0]: complaint for complaint in found if complaint}
+        first, *more = broke.values() or [""]
+        print(f"{name:30} {len(found):6} {found.count(None):6}  {first}")
+        print("".join(f"{'':44}  {complaint}\n" for complaint in more), end="")
     return int(any(complaint for _, found in table for complaint in found))
 
 

@@ -55,7 +55,7 @@ before = set(sys.modules)
 for name in {[name for name in lcpool.__all__ if name != "compare"]}: getattr(lcpool, name)
 import lcpool.progress
 lcpool.data, lcpool.train
-brought("numba", "scipy", "pandas", "matplotlib", "networkx", "rich", "typer", "triton")
+brought("numba", "scipy", "pandas", "matplotlib", "networkx", "pooch", "rich", "typer", "triton")
 print(lcpool.train.train.__name__, lcpool.report.Report.__name__)
 """
 

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,9 +132,3 @@ def test_a_batch_is_taken_apart():
 
 def test_the_built_in_set_needs_no_file():
     assert len(load_dataset("builtin")) > 100
-
-
-def test_loading_does_not_import_what_only_the_command_line_needs():
-    code = "import sys, lcpool.data; print({'rich', 'typer', 'pooch'} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
