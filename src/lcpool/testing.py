@@ -301,7 +301,8 @@ def _check_export(make: Make) -> None:
         for call in (program.module(), net):
             torch.manual_seed(1)
             results.append([value.numpy() for value in call(*given)])
-        _require_close(*results, "the exported program computes something else")
+        exported, eager = results
+        _require_close(exported, eager, "the exported program computes something else")
 
 
 CHECKS: dict[str, Callable[[Make], None]] = {
