@@ -103,6 +103,7 @@ def test_an_architecture_survives_a_file():
         ({"poolings": 0}, "poolings"),
         ({"hops": 4}, "hops"),
         ({"hidden": 0}, "hidden"),
+        ({"score_channels": 0}, "score_channels"),
         ({"hidden": "wide"}, "hidden.*wide"),
         ({"ratio": 1.5}, "ratio"),
     ],
