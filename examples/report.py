@@ -22,7 +22,7 @@ def main() -> None:
         sys.exit("usage: python examples/report.py RESULTS, where Chromium is installed")
     target = Path(__file__).parent.parent / "docs" / "report.png"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        page_file = Report.of(Results.read(sys.argv[1])).write(folder)[0]
+        *_, page_file = Report.of(Results.read(sys.argv[1])).write(folder)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1200, "height": 1480})
         page.goto(page_file.as_uri())

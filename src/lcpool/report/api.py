@@ -112,7 +112,7 @@ class Report:
         return page(self)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write tables as CSV, Markdown and LaTeX, then ``report.html``; their paths.
+        """Write tables as CSV, Markdown and LaTeX, and last ``report.html``; returns their paths.
 
         Each file is written whole or not at all, and only after all of them are made.
         """
