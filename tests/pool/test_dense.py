@@ -151,7 +151,7 @@ def peak_bytes(trace):
 def test_far_too_many_graphs_are_refused():
     """As where the numbers in ``batch`` are not those of graphs: each would have k² edges."""
     batch = torch.tensor([0, 10**8])
-    with pytest.raises(ValueError, match=r"100,000,001 graphs of 4 clusters"):
+    with pytest.raises(ValueError, match="100,000,001"):
         DiffPooling(3, 4)(torch.randn(2, 3), torch.tensor([[0], [0]]), batch=batch)
 
 
