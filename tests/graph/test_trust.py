@@ -80,7 +80,7 @@ def test_a_graph_of_parts_that_do_not_fit(change):
 
 def test_a_plan_that_keeps_more_than_there_are():
     plan = KeepPlan(Sizes(torch.tensor([3]), CPU), Sizes(torch.tensor([4]), CPU))
-    with pytest.raises(ValueError, match="4"):
+    with pytest.raises(ValueError, match="plan"):
         topk(torch.zeros(3), graph(), plan)
     with pytest.raises(ValueError, match="rank"):
         topk(torch.zeros(2), graph(), KeepPlan.of(0.5, graph()))

@@ -60,8 +60,10 @@ class Graph:
         if is_traced():
             return
         check_edge_attr(self.edge_attr, self.edges.index)
-        if self.batch is not None:
-            check_batch_vector(self.batch, self.x)
+        if self.batch is not None and self.batch.dtype != torch.int64:
+            raise TypeError(f"'batch' must hold int64 indices, not {self.batch.dtype}.")
+        if self.batch is not None and self.batch.shape != self.x.shape[:1]:
+            raise ValueError(f"'batch' must have an entry per node, not {self.batch.shape}.")
         check_empty_graphs(self.batch_size, self.x.size(0))
         if self.sizes is not None and self.sizes.counts.numel() != self.batch_size:
             raise ValueError(
@@ -178,17 +180,12 @@ def check_batch(batch: Any, batch_size: int | None, x: Tensor) -> tuple[Tensor |
         if batch_size not in (None, 1):
             raise ValueError(f"'batch_size' is {batch_size}, but no 'batch' was passed.")
         return None, 1
-    return check_batch_vector(batch, x), batch_size
-
-
-def check_batch_vector(batch: Any, x: Tensor) -> Tensor:
-    """``batch`` as an int64 tensor with an entry per node."""
-    index = check_index("batch", batch, like=x)
-    if index.shape != (x.size(0),):
+    batch = check_index("batch", batch, like=x)
+    if batch.shape != (x.size(0),):
         raise ValueError(
-            f"'batch' must have shape [{x.size(0)}], an entry per node, not {list(index.shape)}."
+            f"'batch' must have shape [{x.size(0)}], an entry per node, not {list(batch.shape)}."
         )
-    return index
+    return batch, batch_size
 
 
 def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:

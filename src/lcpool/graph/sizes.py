@@ -38,11 +38,17 @@ class Sizes:
         return sizes
 
     @classmethod
+    def of(cls, counts: Tensor, device: torch.device, total: int | None = None) -> Sizes:
+        """From counts that are known to be right."""
+        total = total_of(counts) if total is None else total
+        return cls.trusted(counts, send(begins(counts), device), total)
+
+    @classmethod
     def of_one(cls, total: int, device: torch.device) -> Sizes:
         """All nodes as one graph."""
         # Not torch.tensor: tracing would make a constant of it, and of what is computed from it.
         counts = torch.full((1,), total, dtype=torch.int64, device="cpu")
-        return cls(counts, device, total)
+        return cls.of(counts, device, total)
 
     @classmethod
     def by_graph(cls, batch: Tensor, batch_size: int) -> Sizes:

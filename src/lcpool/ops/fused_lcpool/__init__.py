@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from lcpool.graph.checks import check_lengths
 from lcpool.graph.edges import BOTH_WAYS, BothWays, Edges
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import owners
@@ -117,7 +118,7 @@ def score_and_select(
         plan: how many nodes each graph keeps.
         parameters: those of LCSMP.
     """
-    plan.check(graph, x=x)
+    check_lengths(x=(x, plan.sizes.total))
     sizes, kept = plan.sizes, plan.kept
     X, score, perm, batch, place, ok, *_ = lcpool(
         x, *parameters, *graph.edges.both_ways(x, *parameters),

@@ -17,7 +17,7 @@ from lcpool.graph.checks import check_lengths
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import Sizes
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import as_operator, is_traced
+from lcpool.ops.operator import as_operator
 
 
 def check_ratio(ratio: float | None) -> float:
@@ -94,27 +94,11 @@ class KeepPlan:
         """Keep ⌈ratio · n⌉ nodes per graph; a GPU synchronises unless the sizes are known."""
         sizes = graph.sizes
         if sizes is None:
-            sizes = Sizes(graph.host_counts(), graph.x.device, graph.num_nodes)
+            sizes = Sizes.of(graph.host_counts(), graph.x.device, graph.num_nodes)
         # A batch with nodes keeps some.
         total = None if graph.num_nodes else 0
-        kept = Sizes(keep_counts(ratio, sizes.counts), graph.x.device, total)
+        kept = Sizes.of(keep_counts(ratio, sizes.counts), graph.x.device, total)
         return cls(sizes, kept)
-
-    def check(self, graph: Graph, **values: Tensor) -> None:
-        """Raise unless this is a plan for ``graph``, and ``values`` have a row per node."""
-        check_lengths(**{name: (value, graph.num_nodes) for name, value in values.items()})
-        if is_traced():
-            return
-        counts, kept = self.sizes.counts.numpy(), self.kept.counts.numpy()
-        if (
-            self.sizes.total != graph.num_nodes
-            or counts.shape != kept.shape
-            or (kept > counts).any()
-        ):
-            raise ValueError(
-                f"a plan that keeps {kept} of {counts} nodes does not fit a batch of "
-                f"{graph.num_nodes} nodes."
-            )
 
 
 class Kept(NamedTuple):
@@ -144,7 +128,7 @@ def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
     Returns:
         ``perm``, the kept nodes, and ``batch``, the graph of each.
     """
-    plan.check(graph, rank=rank)
+    check_lengths(rank=(rank, plan.sizes.total))
     sizes, kept = plan.sizes, plan.kept
     plans = (sizes.counts, sizes.ptr, kept.ptr, kept.total)
     if graph.batch is None or graph.sizes is not None:

@@ -29,6 +29,8 @@ def best_first(start, stop, rank, ptr, kept_ptr, perm, batch):
         keys = descending_keys(rank[zero : ptr[g + 1]])
         # Stable; and numba's other sort takes quadratic time where many scores are equal.
         order = np.argsort(keys, kind="mergesort")
+        if kept_ptr[g + 1] - kept_ptr[g] > order.size:
+            raise ValueError("a plan keeps more nodes of a graph than it has.")
         for k in range(kept_ptr[g + 1] - kept_ptr[g]):
             perm[kept_ptr[g] + k] = zero + order[k]
             batch[kept_ptr[g] + k] = g
