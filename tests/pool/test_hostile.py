@@ -167,7 +167,7 @@ def test_attn_that_does_not_fit_is_named(name, attn, error, match):
         POOLS[name](X, PATH, attn=attn)
 
 
-@pytest.mark.parametrize("name", EVERY.keys() - {"none"})
+@pytest.mark.parametrize("name", sorted(EVERY.keys() - {"none"}))
 def test_features_that_do_not_fit_are_named_beside_a_graph_too(name):
     graph = lcpool.graph.graph.Graph.of(X, PATH)
     for x, error in ((X[:, :3], ValueError), (X.float(), TypeError), (X.tolist(), TypeError)):
