@@ -16,11 +16,11 @@ help:  ## show this list
 demo: $(READY)  ## train several poolings on the built-in dataset and rank them
 	$(BIN)/lcpool demo
 
-paper: $(READY)  ## write paper/results/paper anew from the runs in it
+paper: $(READY)  ## write paper/results/paper again from the runs in it
 	$(BIN)/python -m paper report paper/results/paper/runs-fresh.csv paper/results/paper/runs-shared.csv \
 	    --out paper/results/paper --audit ../../../../docs/paper-audit.md
 
-audit: $(READY)  ## write docs/paper-audit.md anew from paper/results
+audit: $(READY)  ## write docs/paper-audit.md again from paper/results
 	$(BIN)/python -m paper audit paper/results --out docs/paper-audit.md
 
 # Not part of `make test`: another version of pandas or scipy may write other bytes.
@@ -30,7 +30,7 @@ paper-test: $(READY)  ## the paper's figures, claims and documents, to the byte
 readme: $(READY)  ## write the figures of README.md again from paper/results
 	$(BIN)/python -m paper readme paper/results README.md
 
-tables: $(READY)  ## write the docs' tables of settings and columns anew
+tables: $(READY)  ## write the docs' tables of settings and columns again
 	$(BIN)/python docs/tables.py
 
 quick: $(READY)  ## style, and the tests that are not slow: under a minute, for the edit cycle
