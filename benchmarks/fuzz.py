@@ -34,7 +34,7 @@ from lcpool.train import Model, train
 
 CASES = 100  # what one process tries
 MEMORY = 2**30  # bytes that a small file or a small call may take
-SECONDS = 30  # after which a case hangs
+SECONDS = 15  # after which a case hangs
 HUGE = (10**9, 2**63)  # what sizes of graphs may claim; a layer of that width takes the memory
 
 
