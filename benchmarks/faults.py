@@ -360,6 +360,8 @@ def outcomes(trial: Callable[..., Any], kind: str, chance: random.Random) -> Ite
     """A complaint, or None, for each fault of one try."""
     with tempfile.TemporaryDirectory(dir=HOME.name) as folder:
         try:
+            if trial is not fuzzed:
+                undisturbed()  # before there is a command that would go on meanwhile
             found = trial(kind, chance, Path(folder))
         except BrokenError as broken:
             found = [str(broken)]

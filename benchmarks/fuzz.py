@@ -9,6 +9,7 @@ starts it and counts.
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import random
@@ -33,7 +34,7 @@ from lcpool.train import Model, train
 
 CASES = 100  # what one process tries
 MEMORY = 2**30  # bytes that a small file or a small call may take
-SECONDS = 30  # after which a case hangs
+SECONDS = 15  # after which a case hangs
 HUGE = (10**9, 2**63)  # what sizes of graphs may claim; a layer of that width takes the memory
 
 
@@ -238,21 +239,26 @@ class Evil:
         return os.system, ("touch executed",)
 
 
+@functools.cache
+def trained() -> tuple[bytes, torch.Tensor]:
+    """A model file, and what the model predicts."""
+    graphs, path = builtin(num_graphs=20), Path("trained.pt")
+    train(graphs, "lcpool", runs=1, epochs=1, hidden=8, device="cpu").model.save(path)
+    return path.read_bytes(), Model.load(path).probabilities(graphs)
+
+
 def saved(chance: random.Random) -> str | None:
     """A model or cache from an enemy: refused, or what was saved; nothing in it is executed."""
-    model = Path("model.pt")
-    train(builtin(num_graphs=20), "lcpool", runs=1, epochs=1, hidden=8, device="cpu").model.save(
-        model
-    )
-    expected = Model.load(model).probabilities(builtin(num_graphs=20))
+    model, (content, expected) = Path("model.pt"), trained()
+    model.write_bytes(content)
     kind = chance.choice(["damage", "pickle", "values", "import", "cache"])
     if kind == "cache":
         return cached(chance)
     if kind == "damage":
         harm(model, chance, chance.choice(["cut off", "bytes flipped", "a page zeroed", "noise"]))
     elif kind == "pickle":
-        content = {"lcpool": 3, "architecture": Evil()}
-        chance.choice([torch.save, lambda v, p: p.write_bytes(pickle.dumps(v))])(content, model)
+        values = {"lcpool": 3, "architecture": Evil()}
+        chance.choice([torch.save, lambda v, p: p.write_bytes(pickle.dumps(v))])(values, model)
     else:
         values = read_whole(model)
         if kind == "import":
