@@ -149,3 +149,9 @@ def test_weights_that_are_no_real_numbers(dtype):
         Assignment(some, 3, some, 2, odd)
     with pytest.raises(TypeError, match="edge_attr"):
         assignment_connect(PATH[:, :2], Assignment(some, 3, some, 2), odd)
+
+
+def test_a_label_far_beyond_the_nodes_is_refused_before_memory_is_taken():
+    with pytest.raises(ValueError, match="labels"):
+        Assignment.of_labels(torch.tensor([0, 10**9]))
+    assert Assignment.of_labels(torch.tensor([5, 0])).num_clusters == 6

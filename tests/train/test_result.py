@@ -512,9 +512,21 @@ def test_a_file_cannot_call_any_function_as_its_pooling(tmp_path, capsys):
     values["architecture"]["pool"] = "builtins:print"
     torch.save(values, path)
     for trust in (False, True):
-        with pytest.raises((TypeError, ValueError)):
+        with pytest.raises(ValueError, match=r"model\.pt"):
             Model.load(path, trust)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["architecture", "classes", "num_features", "mean_nodes", "tensors"]
+)
+@pytest.mark.parametrize("value", [None, "x", {"a": 1}, [[]]], ids=repr)
+def test_a_file_with_other_values_is_refused(tmp_path, name, value):
+    path = tmp_path / "model.pt"
+    untrained().save(path)
+    torch.save({**torch.load(path, weights_only=True), name: value}, path)
+    with pytest.raises(ValueError, match=r"model\.pt"):
+        Model.load(path)
 
 
 def test_a_module_that_a_file_names_is_imported_only_with_trust(tmp_path, monkeypatch):

@@ -19,6 +19,8 @@ from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import as_operator, is_traced, new_size
 from lcpool.ops.weighted_sum import weighted_sum
 
+# With more empty clusters than this, tables with a row per cluster would fill the memory.
+MAX_EMPTY_CLUSTERS = 2**20
 BELOW_MINUS_ONE = "'labels' must be numbers of clusters, or −1 for a node without one; one is less."
 
 
@@ -286,4 +288,10 @@ def nonzero(mask: Tensor, checks: Checks | None = None) -> Tensor:
 @as_operator("label_count(Tensor labels) -> SymInt", lambda labels: new_size())
 def label_count(labels: Tensor) -> int:
     """The number of clusters: 1 + the largest label."""
-    return int(labels.max()) + 1 if labels.numel() else 0
+    count = int(labels.max()) + 1 if labels.numel() else 0
+    if count - labels.numel() > MAX_EMPTY_CLUSTERS:
+        raise ValueError(
+            f"'labels' has the label {count - 1:,} for {labels.numel():,} nodes. Number clusters "
+            f"without gaps: torch.unique(labels, return_inverse=True)[1]."
+        )
+    return count

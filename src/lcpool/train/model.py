@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -212,22 +213,32 @@ class Model:
                 f"{path} is no lcpool model of format {FORMAT}; train models of earlier versions "
                 f"again. {HOW_TO_SAVE}"
             )
-        architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
-        mean_nodes = values["mean_nodes"]
-        if ":" in architecture.pool and not trust:
+        named = values.get("architecture")
+        pool = str(named.get("pool") if isinstance(named, dict) else named)
+        if ":" in pool and not trust:
             raise ValueError(
-                f"{path} has the pooling '{architecture.pool}', whose module would be imported. If "
-                f"you trust the file and the module, pass trust=True."
+                f"{path} has the pooling '{pool}', whose module would be imported. If you trust "
+                f"the file and the module, pass trust=True."
             )
-        with seeded(0):
-            network = Backbone(values["num_features"], len(classes), mean_nodes, architecture)
         try:
-            load_tensors(network, values["tensors"])
-        except ValueError as error:
+            return cls._of_values(values)
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError,
+                ValueError) as error:  # fmt: skip
             raise ValueError(
-                f"{path} was saved with another '{architecture.pool}' than there is now: {error}"
+                f"{path} does not fit: it is damaged, or was saved with another '{pool}' than "
+                f"there is now ({type(error).__name__}: {error})"
             ) from error
-        return cls(network, classes, mean_nodes, values["dataset"], values["degrees"])
+
+    @classmethod
+    def _of_values(cls, values: dict[str, Any]) -> Model:
+        """The model that :meth:`save` wrote; any error if the values are others."""
+        architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
+        with seeded(0):
+            network = Backbone(
+                values["num_features"], len(classes), values["mean_nodes"], architecture
+            )
+        load_tensors(network, values["tensors"])
+        return cls(network, classes, values["mean_nodes"], values["dataset"], values["degrees"])
 
 
 def _one_by_one(graphs: GraphSet | Iterable[Data]) -> GraphSet | list[Data]:
