@@ -78,7 +78,7 @@ def test_what_is_missing_is_named_with_its_extra():
         "import lcpool\n"
         "try: lcpool.compare\n"
         "except ModuleNotFoundError as missing: print(missing)\n"
-        "from lcpool.cli import main; sys.argv = ['lcpool', 'data', 'list']; main()"
+        "from lcpool.cli import main; sys.argv = ['lcpool', 'report', 'x.csv']; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
