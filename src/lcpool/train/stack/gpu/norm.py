@@ -1,13 +1,17 @@
 """Batch normalisation of several runs in one kernel, forward and backward.
 
 A program takes some channels of one run and iterates over its rows in order, so that results are
-reproducible. Runs with fewer than two rows use the running statistics, which stay as they are.
-Torch's operations would take about thirty launches per layer, and launches are most
+reproducible. Torch's operations would take about thirty launches per layer, and launches are most
 of the time of a training step with small graphs.
+
+A run with fewer than two rows has no statistics of its own: the kernels write NaN. Such runs are
+rare, and the host knows them; they are normalised again with the running statistics, which stay as
+they were, in a few operations of torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -39,15 +43,14 @@ def normalize(
         row = start + tl.arange(0, ROWS)[:, None]
         mask = (row < count) & inside[None, :]
         total += tl.load(x + row * channels, mask, 0.0)
-    old_mean, old_var = tl.load(running_mean + at, inside), tl.load(running_var + at, inside)
-    mean = tl.where(count < 2, old_mean, tl.sum(total, 0) / tl.maximum(count, 1))
+    mean = tl.sum(total, 0) / count
     total = tl.zeros((ROWS, CHANNELS), x.dtype.element_ty)
     for start in range(0, count, ROWS):
         row = start + tl.arange(0, ROWS)[:, None]
         mask = (row < count) & inside[None, :]
         off = tl.where(mask, tl.load(x + row * channels, mask, 0.0) - mean[None, :], 0.0)
         total += off * off
-    var = tl.where(count < 2, old_var, tl.sum(total, 0) / tl.maximum(count, 1))
+    var = tl.sum(total, 0) / count
     scale = 1 / tl.sqrt(var + eps)
     w, b = tl.load(weight + at, inside), tl.load(bias + at, inside)
     for start in range(0, count, ROWS):
@@ -60,9 +63,11 @@ def normalize(
         tl.store(out + row * channels, y, mask)
     tl.store(means + at, mean, inside)
     tl.store(scales + at, scale, inside)
-    tl.store(running_mean + at, old_mean + momentum * (mean - old_mean), inside)
-    unbiased = tl.where(count < 2, old_var, var * count / tl.maximum(count - 1, 1))
-    tl.store(running_var + at, old_var + momentum * (unbiased - old_var), inside)
+    old = tl.load(running_mean + at, inside)
+    tl.store(running_mean + at, old + momentum * (mean - old), inside)
+    old = tl.load(running_var + at, inside)
+    unbiased = var * count / (count - 1)
+    tl.store(running_var + at, old + momentum * (unbiased - old), inside)
 
 
 @kernel
@@ -70,10 +75,7 @@ def normalize_backward(
     grad, x, grad_x, table, weight, bias, means, scales, grad_weight, grad_bias,
     runs, channels, RELU: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂)), with g = 0 where the relu of y is 0.
-
-    With fewer than two rows the statistics do not depend on x: dx = w/σ · g.
-    """
+    """dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂)), with g = 0 where the relu of y is 0."""
     run = tl.program_id(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     inside = channel < channels
@@ -102,9 +104,7 @@ def normalize_backward(
         normal = (tl.load(x + first + row * channels, mask, 0.0) - mean[None, :]) * scale[None, :]
         if RELU:
             g = tl.where(normal * w[None, :] + b[None, :] <= 0, 0.0, g)
-        inner = g - tl.where(
-            count < 2, 0.0, (total_g[None, :] + normal * total_gx[None, :]) / count
-        )
+        inner = g - (total_g[None, :] + normal * total_gx[None, :]) / count
         tl.store(grad_x + first + row * channels, inner * factor[None, :], mask)
     tl.store(grad_weight + at, total_gx, inside)
     tl.store(grad_bias + at, total_g, inside)
@@ -127,10 +127,18 @@ class TritonBatchNorm(torch.autograd.Function):
         out, mean, scale = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         runs, channels = weight.shape
         grid = (runs, cdiv(channels, CHANNELS))
+        few = [r for r, count in enumerate(rows.counts) if count < 2]
+        kept = (running.mean[few], running.var[few]) if few else None
         normalize[grid](
             x, out, rows.table, weight, bias, running.mean, running.var, mean, scale,
             runs, channels, running.eps, running.momentum, relu, ROWS, CHANNELS, num_warps=WARPS,
         )  # fmt: skip
+        if kept is not None:
+            running.mean[few], running.var[few] = kept
+            mean[few], scale[few] = kept[0], (kept[1] + running.eps).rsqrt()
+        for r, part, place in few_rows(rows, x, out):
+            y = (part - mean[r]) * scale[r] * weight[r] + bias[r]
+            place.copy_(y.relu() if relu else y)
         ctx.save_for_backward(x, weight, bias, mean, scale)
         ctx.rows, ctx.relu = rows, relu
         return out
@@ -142,8 +150,23 @@ class TritonBatchNorm(torch.autograd.Function):
         grad_x, grad_w, grad_b = (torch.empty_like(t) for t in (x, weight, weight))
         runs, channels = weight.shape
         grid = (runs, cdiv(channels, CHANNELS))
+        grad = grad.contiguous()
         normalize_backward[grid](
-            grad.contiguous(), x, grad_x, ctx.rows.table, weight, bias, mean, scale, grad_w, grad_b,
+            grad, x, grad_x, ctx.rows.table, weight, bias, mean, scale, grad_w, grad_b,
             runs, channels, ctx.relu, ROWS, CHANNELS, num_warps=WARPS,
         )  # fmt: skip
+        for r, part, g, place in few_rows(ctx.rows, x, grad, grad_x):
+            normal = (part - mean[r]) * scale[r]
+            if ctx.relu:
+                g = g.masked_fill(normal * weight[r] + bias[r] <= 0, 0.0)
+            place.copy_(g * weight[r] * scale[r])  # the statistics do not depend on x
+            grad_w[r], grad_b[r] = (g * normal).sum(0), g.sum(0)
         return grad_x, grad_w, grad_b, None, None, None
+
+
+def few_rows(rows: RunRows, *values: Tensor) -> Iterator[tuple[Any, ...]]:
+    """The number and the rows in ``values`` of each run with fewer than two."""
+    if min(rows.counts) < 2:
+        for r, parts in enumerate(zip(*map(rows.parts, values), strict=True)):
+            if len(parts[0]) < 2:
+                yield r, *parts
