@@ -21,7 +21,7 @@ from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import kernels
 from lcpool.ops.neighbour_max import neighbour_max
 from lcpool.ops.weighted_sum import entry_dot, weighted_sum
-from lcpool.train.seeding import seeded
+from lcpool.train.protocol import seeded
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 every = pytest.mark.parametrize("name", ALL)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from lcpool.extras import needs_lab
 
@@ -37,8 +37,8 @@ class Board(NamedTuple):
     details: str = ""
 
 
-class Display(Protocol):
-    """Shows progress to a user."""
+class Display:
+    """Shows progress to a user; this one shows nothing."""
 
     def say(self, message: str) -> None:
         """Print a line that stays."""
@@ -49,18 +49,11 @@ class Display(Protocol):
     def show(self, board: Callable[[], Board]) -> None:
         """Show the current state; may be called often, and calls ``board`` only now and then."""
 
-
-class SilentDisplay:
-    """Shows nothing."""
-
-    def say(self, message: str) -> None: ...
-
-    def mention(self, message: str) -> None: ...
-
-    def show(self, board: Callable[[], Board]) -> None: ...
+    def close(self) -> None:
+        """Show the last state and release the terminal."""
 
 
-class LineDisplay:
+class LineDisplay(Display):
     """A line per message, and one with the current state every ``PAUSE`` seconds."""
 
     def __init__(self, console: Console) -> None:
@@ -69,8 +62,7 @@ class LineDisplay:
     def say(self, message: str) -> None:
         self.console.print(message, soft_wrap=True, highlight=False, markup=False)
 
-    def mention(self, message: str) -> None:
-        self.say(message)
+    mention = say
 
     def show(self, board: Callable[[], Board]) -> None:
         if time.monotonic() - self.shown >= PAUSE:
@@ -79,7 +71,7 @@ class LineDisplay:
             self.shown = time.monotonic()
 
 
-class LiveDisplay:
+class LiveDisplay(Display):
     """A table that is redrawn in place, below all messages.
 
     Args:
@@ -92,25 +84,24 @@ class LiveDisplay:
 
         self.live = Live(console=console, auto_refresh=False, transient=not keep)
         self.drawn = -REDRAW
-        self.board: Callable[[], Board] = lambda: Board((), [], "")
 
     def say(self, message: str) -> None:
         self.live.console.print(message, highlight=False, markup=False)
-
-    def mention(self, message: str) -> None: ...
 
     def show(self, board: Callable[[], Board]) -> None:
         self.board = board
         if not self.live.is_started:  # Not before: a download has its own display.
             self.live.start()
         if time.monotonic() - self.drawn >= REDRAW:
-            self.live.update(drawing(board()), refresh=True)
-            self.drawn = time.monotonic()
+            self._draw()
+
+    def _draw(self) -> None:
+        self.live.update(drawing(self.board()), refresh=True)
+        self.drawn = time.monotonic()
 
     def close(self) -> None:
-        """Draw the table for the last time and release the terminal."""
         if self.live.is_started:
-            self.live.update(drawing(self.board()), refresh=True)
+            self._draw()
             self.live.stop()
 
 
@@ -133,20 +124,16 @@ def drawing(board: Board) -> RenderableType:
 def display(shown: bool = True, keep: bool = False) -> Iterator[Display]:
     """A display on stderr while inside: none unless ``shown``; ``keep`` leaves the last table."""
     if not shown:
-        yield SilentDisplay()
+        yield Display()
         return
     with needs_lab():
         from rich.console import Console
     console = Console(stderr=True)
     # Colours may be forced where nothing can be redrawn, as in the log of a build.
-    if not (console.is_interactive and console.file.isatty()):
-        yield LineDisplay(console)
-        return
-    live = LiveDisplay(console, keep)
-    try:
-        yield live
-    finally:
-        live.close()
+    redraws = console.is_interactive and console.file.isatty()
+    on = LiveDisplay(console, keep) if redraws else LineDisplay(console)
+    with closing(on):
+        yield on
 
 
 def clock(seconds: float) -> str:

@@ -16,8 +16,7 @@ from torch_geometric.data import Data
 from lcpool.data import builtin
 from lcpool.models import Architecture
 from lcpool.train import Model, Protocol, Trainer, checkpoint, train, train_runs
-from lcpool.train.device import pick_device
-from lcpool.train.memory import stack_size
+from lcpool.train.device import pick_device, stack_size
 
 GRAPHS = builtin(num_graphs=40)
 QUICK = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu"}

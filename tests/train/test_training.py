@@ -10,10 +10,10 @@ from lcpool.cli.app import app
 from lcpool.data import builtin
 from lcpool.data.files import write_atomically
 from lcpool.models import Architecture
-from lcpool.train import Protocol, Trainer, checkpoint, memory, train
+from lcpool.train import Protocol, Trainer, checkpoint, train
 from lcpool.train.checkpoint import Checkpoint
-from lcpool.train.memory import stack_size
-from lcpool.train.training import Halved, in_stacks, training
+from lcpool.train.device import in_stacks, stack_size
+from lcpool.train.loop import training
 
 GRAPHS = builtin(num_graphs=40)
 QUICK = {"pool": "nopool", "hidden": 8, "epochs": 4, "batch_size": 16, "device": "cpu"}
@@ -49,7 +49,7 @@ def test_stopped_and_continued_is_the_same(tmp_path):
 
 def test_an_epoch_that_would_not_end_in_time_is_not_begun(tmp_path, monkeypatch):
     now = 100.0
-    monkeypatch.setattr("lcpool.train.training.time.time", lambda: now)
+    monkeypatch.setattr("lcpool.train.loop.time.time", lambda: now)
     trainer = make()
     for _ in training(trainer, Checkpoint(tmp_path, {}), pytest.fail, deadline=110.0):
         trainer.pace = 9.0 if trainer.epoch == 1 else 11.0
@@ -166,13 +166,13 @@ def cramped(part, stop_at=None):
 @pytest.mark.parametrize(
     ("stop_at", "said"),
     [
-        (None, [Halved(3), Halved(2), [0, 1], [2, 3], [4]]),
-        (2, [Halved(3), Halved(2), [0, 1], [2, 3]]),
+        (None, [3, 2, [0, 1], [2, 3], [4]]),
+        (2, [3, 2, [0, 1], [2, 3]]),
     ],
 )
 def test_in_stacks(stop_at, said):
     device = torch.device("cpu")
-    stacks = in_stacks(range(5), 5, lambda part: cramped(part, stop_at), device)
+    stacks = in_stacks(range(5), 5, lambda part: cramped(part, stop_at), device, int)
     assert list(stacks) == said
 
 
@@ -188,9 +188,9 @@ def test_what_fits_is_the_share_of_the_gpu_or_what_is_free_of_it(free, share, si
     class Graphs:
         x = OnAGPU()
 
-    monkeypatch.setattr(memory, "step_memory", lambda *_: 10)
-    monkeypatch.setattr(memory, "initial_model", lambda *_: None)
-    monkeypatch.setattr(memory.Stack, "tried", lambda *_: None)
+    monkeypatch.setattr("lcpool.train.device.step_memory", lambda *_: 10)
+    monkeypatch.setattr("lcpool.train.device.initial_model", lambda *_: None)
+    monkeypatch.setattr("lcpool.train.device.as_one", lambda *_: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, 100))
     assert stack_size(Graphs(), Architecture(), Protocol(), 20, None, share) == size
     assert stack_size(Graphs(), Architecture(), Protocol(), 20, 15, share) == 15

@@ -17,14 +17,12 @@ from lcpool.models import Architecture
 from lcpool.models.pooling import import_class
 from lcpool.settings import RUNS, by_name, flat, in_groups, takes_settings
 from lcpool.train.checkpoint import Checkpoint, interrupt_later
-from lcpool.train.device import device_name, pick_device
-from lcpool.train.loop import Trainer, initial_model
-from lcpool.train.memory import stack_size
+from lcpool.train.device import device_name, in_stacks, pick_device, stack_size
+from lcpool.train.loop import Trainer, initial_model, training
 from lcpool.train.model import Model, load_tensors
 from lcpool.train.progress import show_training
 from lcpool.train.protocol import Protocol
 from lcpool.train.result import Result
-from lcpool.train.training import Halved, in_stacks, training
 
 OnEpoch = Callable[[Trainer], None]
 
@@ -101,21 +99,32 @@ def train_runs(
         raise ValueError(f"{graphs.name} has {classes_of(graphs)}; training needs two classes.")
     graphs = graphs.to(device)
     size = stack_size(graphs, architecture, protocol, len(numbers), stack)
+    identity = (
+        {}
+        if checkpoints is None
+        else {
+            "format": 2,
+            "dataset": graphs.name,
+            "graphs": fingerprint(graphs),
+            "settings": flat(architecture, protocol),
+            "code": pooling_code(architecture.pool),
+        }
+    )
     begun: list[Checkpoint] = []
     finished: list[Trainer] = []
     with interrupt_later() as interrupted:
 
-        def train_stack(part: Sequence[int]) -> Generator[Trainer, None, bool]:
-            begun.append(_checkpoint(graphs, architecture, protocol, part, checkpoints))
+        def train_stack(part: Sequence[int]) -> Generator[Trainer | int, None, bool]:
+            begun.append(Checkpoint(checkpoints, {**identity, "runs": list(part)}))
             trainer = Trainer(graphs, architecture, protocol, part)
             yield from training(trainer, begun[-1], warnings.warn, interrupted)
             if trainer.tested:
                 finished.append(trainer)
             return trainer.tested
 
-        for event in in_stacks(numbers, size, train_stack, device):
-            if isinstance(event, Halved):
-                size = event.stack
+        for event in in_stacks(numbers, size, train_stack, device, halved=int):
+            if isinstance(event, int):
+                size = event
                 warnings.warn(f"memory is too small: training {size} runs as one", stacklevel=2)
             elif on_epoch is not None:
                 on_epoch(event)
@@ -171,26 +180,6 @@ def fingerprint(graphs: GraphSet) -> str:
         digest.update(str(tuple(column.shape)).encode())
         digest.update(column.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _checkpoint(
-    graphs: GraphSet,
-    architecture: Architecture,
-    protocol: Protocol,
-    numbers: Sequence[int],
-    folder: Path | None,
-) -> Checkpoint:
-    if folder is None:
-        return Checkpoint(None, {})
-    identity = {
-        "format": 2,
-        "dataset": graphs.name,
-        "graphs": fingerprint(graphs),
-        "settings": flat(architecture, protocol),
-        "code": pooling_code(architecture.pool),
-        "runs": list(numbers),
-    }
-    return Checkpoint(folder, identity)
 
 
 def pooling_code(name: str) -> str:

@@ -1,13 +1,13 @@
-"""The training loop: all runs of a stack, epoch by epoch."""
+"""The training loop: all runs of a stack, epoch by epoch, to their end."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,30 +16,11 @@ from torch import Tensor
 from lcpool.data import GraphBatch, GraphSet, Split
 from lcpool.models import Architecture, Backbone, Output
 from lcpool.settings import BackboneName
+from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.model import EVAL_BATCH
-from lcpool.train.protocol import RULES, Protocol
+from lcpool.train.protocol import RULES, Protocol, seeded
 from lcpool.train.result import Run
-from lcpool.train.seeding import seeded
 from lcpool.train.stack import as_one
-
-
-class Evaluation(NamedTuple):
-    """How each run does on its validation or test graphs.
-
-    Attributes:
-        loss: mean loss of each run, without auxiliary terms, ``[runs]``, float64.
-        accuracy: share of the graphs whose class is predicted, ``[runs]``, float64.
-        predicted: the class numbers predicted, ``[runs, graphs]`` for each batch.
-    """
-
-    loss: Tensor
-    accuracy: Tensor
-    predicted: list[Tensor]
-
-    def constant(self) -> Tensor:
-        """Whether each run predicts the same class for all graphs, ``[runs]``."""
-        predicted = torch.cat(self.predicted, dim=1)
-        return (predicted == predicted[:, :1]).all(dim=1)
 
 
 class Trainer:
@@ -106,8 +87,7 @@ class Trainer:
         with self._random(self.epoch + 1):
             train_loss = self._train()
             val = self._evaluate([self.splits[a].val for a in self.active])
-        rows = torch.stack([train_loss, val.loss, val.accuracy], dim=1).tolist()
-        self._choose(rows)
+        self._choose(torch.cat([train_loss.unsqueeze(1), val], dim=1).tolist())
         self._drop_ended()
         self.pace = time.perf_counter() - started
         self.seconds += self.pace
@@ -136,8 +116,12 @@ class Trainer:
         return total / len(steps)
 
     @torch.no_grad()
-    def _evaluate(self, indices: Sequence[Tensor]) -> Evaluation:
-        """Loss, accuracy and predictions of each run on its own graphs."""
+    def _evaluate(self, indices: Sequence[Tensor]) -> Tensor:
+        """How each run does on its own graphs, ``[runs, 3]`` in float64.
+
+        The mean loss without auxiliary terms, the accuracy, and whether all predictions are the
+        same class.
+        """
         self.stack.model.eval()
         runs, sums, predicted = len(indices), [], []
         for parts in zip(*(torch.split(index, EVAL_BATCH) for index in indices), strict=True):
@@ -149,13 +133,15 @@ class Trainer:
             sums.append(torch.stack([loss.double(), right.double()]).view(2, runs, -1).sum(-1))
             predicted.append(classes.view(runs, -1))
         loss, accuracy = torch.stack(sums).sum(0) / len(indices[0])
-        return Evaluation(loss, accuracy, predicted)
+        given = torch.cat(predicted, dim=1)
+        constant = (given == given[:, :1]).all(dim=1)
+        return torch.stack([loss, accuracy, constant.double()], dim=1)
 
     def _choose(self, rows: Sequence[Sequence[float]]) -> None:
         """Record an epoch's figures, and keep the parameters of runs for which it is the best."""
         better: dict[str, list[int]] = {rule: [] for rule in RULES}
-        for position, (a, (train, val, accuracy)) in enumerate(zip(self.active, rows, strict=True)):
-            run = self.runs[a]
+        for position, (train, val, accuracy, _) in enumerate(rows):
+            run = self.runs[self.active[position]]
             run.curves.append((train, val, accuracy))
             if not (math.isfinite(train) and math.isfinite(val)):
                 run.diverged = run.epochs
@@ -191,9 +177,8 @@ class Trainer:
         for rule in RULES:
             self.stack.restore(self.best[rule])
             with self._random(epoch=0):
-                found = self._evaluate([split.test for split in self.splits])
-            rows = torch.stack([found.accuracy, found.loss, found.constant().double()], dim=1)
-            for run, (accuracy, loss, constant) in zip(self.runs, rows.tolist(), strict=True):
+                rows = self._evaluate([split.test for split in self.splits]).tolist()
+            for run, (loss, accuracy, constant) in zip(self.runs, rows, strict=True):
                 run.test[rule] = (accuracy, loss)
                 run.constant[rule] = bool(constant)
         self.active = []
@@ -217,6 +202,49 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         device = self.graphs.x.device
         self.best = {rule: _copy(tensors, device) for rule, tensors in state["best"].items()}
+
+
+def training(
+    trainer: Trainer,
+    checkpoint: Checkpoint,
+    note: Callable[[str], None],
+    asked_to_stop: Callable[[], bool] = lambda: False,
+    deadline: float = math.inf,
+) -> Iterator[Trainer]:
+    """Train until every run has ended, and test; continue from the checkpoint if there is one.
+
+    Args:
+        trainer: what to train.
+        checkpoint: where to continue from after an interruption.
+        note: called with messages for the user. If a checkpoint cannot be written, training goes
+            on, and a message says so once.
+        asked_to_stop: whether to stop, asked before each epoch.
+        deadline: when to stop, in seconds since 1970. An epoch that would end later, if it took
+            as long as the one before, is not begun.
+
+    Yields:
+        The trainer, after each epoch. At the end it has ``tested``, unless it was stopped: then a
+        checkpoint was written.
+    """
+    state = checkpoint.load(trainer.graphs.x.device)
+    if state is not None:
+        trainer.load_state(state)
+    noted = stop = False
+    while not trainer.ended:
+        stop = asked_to_stop() or time.time() + trainer.pace > deadline
+        if not stop:
+            trainer.train_epoch()
+        try:
+            if trainer.epoch:
+                checkpoint.save(trainer.state, now=stop or trainer.ended)
+        except OSError as error:
+            if not noted:
+                note(f"no checkpoint can be written to {checkpoint.path}: {error}")
+            noted = True
+        if stop:
+            return
+        yield trainer
+    trainer.test()
 
 
 def initial_model(

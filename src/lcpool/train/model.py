@@ -16,7 +16,7 @@ from lcpool.data.degrees import features_are_degrees, with_degrees
 from lcpool.data.files import read_whole, write_atomically
 from lcpool.data.load import single_graphs
 from lcpool.models import Architecture, Backbone
-from lcpool.train.seeding import seeded
+from lcpool.train.protocol import seeded
 
 FORMAT = 3
 HOW_TO_SAVE = "Models are written by Model.save and by lcpool train --save."

@@ -14,7 +14,9 @@ validation. The test graphs are evaluated once per rule, with the network of the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +68,31 @@ class Protocol(ProtocolSettings):
 def derive(*numbers: int) -> int:
     """A seed from several numbers; seeds of different numbers are independent."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) % 2**63
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seed torch, numpy and Python while inside, and restore their state afterwards.
+
+    ``device``, if it is a GPU, is seeded too; ``torch.manual_seed`` would seed all GPUs.
+    """
+    generators = [torch.default_generator]
+    if device is not None and device.type == "cuda":
+        number = torch.cuda.current_device() if device.index is None else device.index
+        generators.append(torch.cuda.default_generators[number])
+    states = [generator.get_state() for generator in generators]
+    of_python, of_numpy = random.getstate(), np.random.get_state()
+    for generator in generators:
+        generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    try:
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
 
 
 @dataclass

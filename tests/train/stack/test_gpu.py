@@ -8,7 +8,8 @@ from lcpool.train.stack.rows import Running, RunRows
 
 pytest.importorskip("triton")
 
-from lcpool.train.stack.gpu import TritonBatchNorm, TritonBias, TritonLinear, linear
+from lcpool.train.stack import gpu
+from lcpool.train.stack.gpu import TritonBatchNorm, TritonBias, TritonLinear
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 ROWS = RunRows([70, 3, 300], DEVICE)
@@ -75,11 +76,11 @@ def test_biases_of_runs_equal_the_bias_of_each(dtype, tolerance, channels):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), KINDS)
 @pytest.mark.parametrize(("inputs", "outputs"), [(40, 70), (3, 1)])
-@pytest.mark.parametrize(("biased", "part"), [(True, linear.PART), (True, 128), (False, 64)])
+@pytest.mark.parametrize(("biased", "part"), [(True, gpu.PART), (True, 128), (False, 64)])
 def test_products_of_runs_equal_the_linear_layer_of_each(
     dtype, tolerance, inputs, outputs, biased, part, monkeypatch
 ):
-    monkeypatch.setattr(linear, "PART", part)  # gradients of weights in one sum, and in several
+    monkeypatch.setattr(gpu, "PART", part)  # gradients of weights in one sum, and in several
     shapes = [(373, inputs), (3, outputs, inputs), (3, outputs)]
     ours, plain = leaves(dtype, *(shapes if biased else shapes[:2]))
     out = TritonLinear.apply(*ours, *([] if biased else [None]), ROWS)

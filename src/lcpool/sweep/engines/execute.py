@@ -36,9 +36,8 @@ from lcpool.sweep.store import Row, pack
 from lcpool.train import Run, Trainer
 from lcpool.train.api import pooling_code
 from lcpool.train.checkpoint import Checkpoint
-from lcpool.train.device import device_name, free_memory, is_fault
-from lcpool.train.memory import stack_size
-from lcpool.train.training import Halved, in_stacks, training
+from lcpool.train.device import device_name, free_memory, in_stacks, is_fault, stack_size
+from lcpool.train.loop import training
 
 
 def attempt(
@@ -79,20 +78,10 @@ def execute(
     def train(part: Sequence[tuple[Cell, int]]) -> Generator[Event, None, bool]:
         return CellStack(graphs, tuple(part), task, asked_to_stop).train()
 
-    whole = yield from _with_plans(in_stacks(task.runs, size, train, device))
+    whole = yield from in_stacks(task.runs, size, train, device, halved=Planned)
     if whole:
         free_memory(device)
     yield Ended() if whole else Stopped()
-
-
-def _with_plans(stacks: Generator[Event | Halved, None, bool]) -> Generator[Event, None, bool]:
-    """The events of stacks, with a new plan where one of them did not fit in memory."""
-    while True:
-        try:
-            said = next(stacks)
-        except StopIteration as end:
-            return bool(end.value)
-        yield Planned(said.stack) if isinstance(said, Halved) else said
 
 
 class CellStack:

@@ -1,26 +1,42 @@
 """Layers whose parameters have a run as their first dimension.
 
-On a GPU in float32 with Triton, one kernel works on all runs. Otherwise a stacked layer calls, run
-by run, the function that the plain layer calls.
+On a GPU in float32 with Triton, one kernel works on all runs (``gpu.py``). Otherwise a stacked
+layer calls, run by run, the function that the plain layer calls. Results are then written in place.
+Inputs are copied only if they are not aligned in memory like a separate tensor: on some CPUs the
+order of summation in a product depends on that, and a run's result must not depend on the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch_geometric.nn import Linear as PyGLinear
 
 from lcpool.nn.lcsmp import Bias
 from lcpool.nn.norm import BatchNorm
 from lcpool.nn.score import Projection, project
-from lcpool.train.stack.rows import CannotStackError, Levels, Running, RunRows
-from lcpool.train.stack.runwise import RunwiseBatchNorm, RunwiseLinear, aligned
+from lcpool.train.stack.rows import CannotStackError, Running, RunRows
+
+batch_norm = torch.ops.aten.native_batch_norm
+batch_norm_backward = torch.ops.aten.native_batch_norm_backward
+ALIGNED = 64  # bytes: where torch lets a tensor begin
+TRITON = find_spec("triton") is not None
+
+
+def gpu_kernels(x: Tensor) -> ModuleType | None:
+    """The Triton kernels, if ``x`` is on a GPU in float32 and Triton is installed."""
+    if not (TRITON and x.is_cuda and x.dtype == torch.float32):
+        return None
+    from lcpool.train.stack import gpu
+
+    return gpu
 
 
 class Stacked(nn.Module):
@@ -28,13 +44,17 @@ class Stacked(nn.Module):
 
     Args:
         parts: the plain layers, one per run.
-        levels: the rows of each run in the current batch.
+        levels: the rows of each run in the current batch, by level.
         level: the level at which this layer works.
     """
 
-    def __init__(self, parts: Sequence[nn.Module], levels: Levels, level: int) -> None:
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, parts: Sequence[nn.Module], levels: dict[int, RunRows], level: int) -> None:
         super().__init__()
         self.levels, self.level = levels, level
+        self.plain: Any = (parts[0],)  # for its options; in a tuple it is no part of this layer
         for name, _ in parts[0].named_parameters(recurse=False):
             stacked = torch.stack([getattr(part, name).detach() for part in parts])
             self.register_parameter(name, nn.Parameter(stacked))
@@ -43,7 +63,7 @@ class Stacked(nn.Module):
 
     def rows_of(self, x: Tensor) -> RunRows:
         """The rows of each run at this layer's level, checked against ``x``."""
-        rows = self.levels.rows[self.level]
+        rows = self.levels[self.level]
         if rows.total != x.size(0):  # Kernels would read past the end.
             raise CannotStackError(
                 f"a layer works on {x.size(0)} rows where the runs have {rows.total}: inside a "
@@ -55,8 +75,6 @@ class Stacked(nn.Module):
 class StackedLinear(Stacked):
     """x_r W_rᵀ + b_r for the rows of each run r."""
 
-    weight: Tensor
-
     def forward(self, x: Tensor) -> Tensor:
         rows, kernels = self.rows_of(x), gpu_kernels(x)
         linear: Any = RunwiseLinear if kernels is None else kernels.TritonLinear
@@ -67,10 +85,8 @@ class StackedLinear(Stacked):
 class StackedBias(Stacked):
     """x + b_r for the rows of each run r."""
 
-    bias: Tensor
-
     def forward(self, x: Tensor) -> Tensor:
-        kernels, rows = gpu_kernels(x), self.rows_of(x)
+        rows, kernels = self.rows_of(x), gpu_kernels(x)
         if kernels is None:
             return x + rows.spread(self.bias)
         out: Tensor = kernels.TritonBias.apply(x, self.bias, rows)
@@ -80,18 +96,12 @@ class StackedBias(Stacked):
 class StackedProjection(Stacked):
     """x_r p_r / ‖p_r‖ for the rows of each run r."""
 
-    weight: Tensor
-
-    def __init__(self, parts: Sequence[Projection], levels: Levels, level: int) -> None:
-        super().__init__(parts, levels, level)
-        self.normalize = parts[0].normalize
-
     def forward(self, x: Tensor) -> Tensor:
-        rows, p = self.rows_of(x), self.weight
+        rows, p, normalize = self.rows_of(x), self.weight, self.plain[0].normalize
         if not rows.at_once:
             parts = zip(map(aligned, rows.parts(x)), map(aligned, p), strict=True)
-            return torch.cat([project(part, of_run, self.normalize) for part, of_run in parts])
-        if self.normalize:
+            return torch.cat([project(part, of_run, normalize) for part, of_run in parts])
+        if normalize:
             p = p / p.norm(p=2, dim=-1, keepdim=True)
         return (x * rows.spread(p.squeeze(1))).sum(-1)
 
@@ -103,50 +113,38 @@ class StackedBatchNorm(Stacked):
     running statistics, which stay as they are.
     """
 
-    weight: Tensor
-    bias: Tensor
     running_mean: Tensor
     running_var: Tensor
     num_batches_tracked: Tensor
-
-    def __init__(self, parts: Sequence[nn.BatchNorm1d], levels: Levels, level: int) -> None:
-        super().__init__(parts, levels, level)
-        self.eps, self.momentum = parts[0].eps, parts[0].momentum or 0.0
-        self.relu = False
+    relu = False
 
     def forward(self, x: Tensor) -> Tensor:
-        rows, kernels = self.rows_of(x), gpu_kernels(x)
+        rows, kernels, eps = self.rows_of(x), gpu_kernels(x), self.plain[0].eps
         if self.training:
             self.num_batches_tracked.add_(1 if min(rows.counts) > 1 else rows.table[0] > 1)
-            running = Running(self.running_mean, self.running_var, self.momentum, self.eps)
+            running = Running(self.running_mean, self.running_var, self.plain[0].momentum, eps)
             given = (x, self.weight, self.bias, running, rows)
             if kernels is not None:
                 out: Tensor = kernels.TritonBatchNorm.apply(*given, self.relu)
                 return out
             normal: Tensor = RunwiseBatchNorm.apply(*given)  # type: ignore[no-untyped-call]
         elif rows.at_once:
-            scale = self.weight * (self.running_var + self.eps).rsqrt()
+            scale = self.weight * (self.running_var + eps).rsqrt()
             shift = self.bias - self.running_mean * scale
             normal = x * rows.spread(scale) + rows.spread(shift)
         else:
             own = (self.running_mean, self.running_var, self.weight, self.bias)
             of_run = zip(rows.parts(x), *own, strict=True)
-            normal = torch.cat([F.batch_norm(*values, eps=self.eps) for values in of_run])
+            normal = torch.cat([F.batch_norm(*values, eps=eps) for values in of_run])
         return normal.relu() if self.relu else normal
 
 
 class StackedLayerNorm(Stacked):
     """Layer normalisation with the scale and shift of each run."""
 
-    weight: Tensor
-    bias: Tensor
-
-    def __init__(self, parts: Sequence[nn.LayerNorm], levels: Levels, level: int) -> None:
-        super().__init__(parts, levels, level)
-        self.shape, self.eps = parts[0].normalized_shape, parts[0].eps
-
     def forward(self, x: Tensor) -> Tensor:
-        normal, rows = F.layer_norm(x, self.shape, eps=self.eps), self.rows_of(x)
+        rows, plain = self.rows_of(x), self.plain[0]
+        normal = F.layer_norm(x, plain.normalized_shape, eps=plain.eps)
         return normal * rows.spread(self.weight) + rows.spread(self.bias)
 
 
@@ -167,24 +165,7 @@ class StackedReadouts(nn.Module):
         return torch.stack(readouts).sum(0).where(of_run.unsqueeze(-1), last)
 
 
-class BiasAfter(nn.Module):
-    """A convolution without its bias, then the bias."""
-
-    def __init__(self, conv: nn.Module, bias: nn.Module) -> None:
-        super().__init__()
-        self.conv, self.added = conv, bias
-
-    @property
-    def takes_edges(self) -> bool:
-        """Whether the convolution takes :class:`Edges`."""
-        return getattr(self.conv, "takes_edges", False)
-
-    def forward(self, *args: Any) -> Tensor:
-        out: Tensor = self.added(self.conv(*args))
-        return out
-
-
-KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
+KINDS: dict[type[nn.Module], type[Stacked]] = {
     nn.Linear: StackedLinear,
     PyGLinear: StackedLinear,
     Bias: StackedBias,
@@ -195,16 +176,88 @@ KINDS: dict[type[nn.Module], Callable[..., Stacked]] = {
 }
 
 
-def gpu_kernels(x: Tensor) -> ModuleType | None:
-    """The Triton kernels, if ``x`` is on a GPU in float32 and Triton is installed."""
-    return triton_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+def aligned(values: Tensor) -> Tensor:
+    """The same values, at an address where a separate tensor could begin."""
+    return values.clone() if values.data_ptr() % ALIGNED else values
 
 
-@cache
-def triton_kernels() -> ModuleType | None:
-    """The Triton kernels, or None where Triton is not installed."""
-    try:
-        from lcpool.train.stack import gpu
-    except ImportError:
-        return None
-    return gpu
+def multiply(a: Tensor, b: Tensor, out: Tensor, plus: Tensor | None = None) -> None:
+    """``out`` = a b + ``plus``, bit for bit as with separate tensors."""
+    room = torch.empty_like(out) if out.data_ptr() % ALIGNED else out
+    if plus is None:
+        torch.mm(aligned(a), aligned(b), out=room)
+    else:
+        torch.addmm(plus, aligned(a), aligned(b), out=room)
+    if room is not out:
+        out.copy_(room)
+
+
+class RunwiseLinear(torch.autograd.Function):
+    """x_r W_rᵀ + b_r for the rows of each run r."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.rows = rows
+        out = x.new_empty(x.size(0), weight.size(1))
+        for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
+            multiply(part, weight[r].t(), place, None if bias is None else bias[r])
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
+        (x, weight), rows = ctx.saved_tensors, ctx.rows
+        grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        grad_weight = torch.empty_like(weight)
+        grad_bias = weight.new_empty(weight.shape[:2]) if ctx.needs_input_grad[2] else None
+        places = None if grad_x is None else rows.parts(grad_x)
+        for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
+            multiply(of_run.t(), part, grad_weight[r])
+            if grad_bias is not None:
+                torch.sum(of_run, 0, out=grad_bias[r])
+            if places is not None:
+                multiply(of_run, weight[r], places[r])
+        return grad_x, grad_weight, grad_bias, None
+
+
+class RunwiseBatchNorm(torch.autograd.Function):
+    """Batch normalisation with each run's statistics; updates the running ones in place.
+
+    Runs with fewer than two rows use the running statistics, which stay as they are.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: RunRows
+    ) -> Tensor:
+        out, means, scales = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
+        for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
+            own, mean, var = (weight[r], bias[r]), running.mean[r], running.var[r]
+            if len(part) < 2:
+                place.copy_(F.batch_norm(part, mean, var, *own, eps=running.eps))
+                means[r], scales[r] = mean, (var + running.eps).rsqrt()
+                continue
+            saved = {"out": place, "save_mean": means[r], "save_invstd": scales[r]}
+            batch_norm.out(part, *own, mean, var, True, running.momentum, running.eps, **saved)
+        ctx.save_for_backward(x, weight, means, scales)
+        ctx.rows, ctx.eps = rows, running.eps
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        (x, weight, means, scales), rows = ctx.saved_tensors, ctx.rows
+        grads = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
+        places = rows.parts(grads[0])
+        for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
+            if len(part) < 2:
+                places[r].copy_(of_run * weight[r] * scales[r])
+                grads[1][r] = (of_run * (part - means[r]) * scales[r]).sum(0)
+                grads[2][r] = of_run.sum(0)
+                continue
+            batch_norm_backward.out(
+                of_run, part, weight[r], None, None, means[r], scales[r], True, ctx.eps,
+                [True, True, True], out0=places[r], out1=grads[1][r], out2=grads[2][r],
+            )  # fmt: skip
+        return *grads, None, None

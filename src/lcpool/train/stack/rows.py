@@ -102,28 +102,6 @@ class Spread(torch.autograd.Function):
         return ctx.rows.padded(grad).sum(1), None
 
 
-class Levels:
-    """The :class:`RunRows` of every level of a network for the current batch."""
-
-    def __init__(self) -> None:
-        self.rows: dict[int, RunRows] = {}
-        self.runs, self.device = 1, torch.device("cpu")
-
-    def begin(self, node_counts: Tensor, runs: int, device: torch.device) -> None:
-        """Begin a batch on ``device``, from the nodes of each graph, on the host.
-
-        The graphs of run 0 come first, and so on, equally many for each run.
-        """
-        self.runs, self.device = runs, device
-        self.rows = {GRAPHS: RunRows([node_counts.numel() // runs] * runs, device)}
-        self.lay_out(0, node_counts)
-
-    def lay_out(self, level: int, node_counts: Tensor) -> None:
-        """Set the rows of each run at a level, from the nodes of each graph, on the host."""
-        counts = node_counts.view(self.runs, -1).sum(1).tolist()
-        self.rows[level] = RunRows(counts, self.device)
-
-
 def level_of(name: str) -> int:
     """The level at which the part ``name`` of a backbone works.
 

@@ -19,19 +19,11 @@ from torch_geometric.nn import GCNConv
 
 from lcpool.data import GraphBatch, GraphSet
 from lcpool.models import Backbone, Output
-from lcpool.nn.lcsmp import Bias
 from lcpool.pool import Pooled
 from lcpool.train.model import tensors_of
-from lcpool.train.seeding import seeded
-from lcpool.train.stack.layers import (
-    KINDS,
-    BiasAfter,
-    Stacked,
-    StackedBatchNorm,
-    StackedBias,
-    StackedReadouts,
-)
-from lcpool.train.stack.rows import CannotStackError, Levels, level_of
+from lcpool.train.protocol import seeded
+from lcpool.train.stack.layers import KINDS, Stacked, StackedBatchNorm, StackedBias, StackedReadouts
+from lcpool.train.stack.rows import GRAPHS, CannotStackError, RunRows, level_of
 
 
 class Stack:
@@ -49,12 +41,12 @@ class Stack:
         if (reason := why_not_stacked(models[0])) is not None:
             raise CannotStackError(reason)
         self.model = copy.deepcopy(models[0])
-        self.levels = Levels()
+        self.levels: dict[int, RunRows] = {}  # of the current batch
         self.leaves: dict[str, Stacked | StackedReadouts] = {}
         modules = [dict(model.named_modules()) for model in models]
         for name in reversed(modules[0]):  # Inner layers first: a GCN's own bias comes last.
             parts = [of_run[name] for of_run in modules]
-            if next(parts[0].parameters(recurse=False), None) is not None:
+            if has_parameters(parts[0]):
                 self._replace(name, parts)
         hierarchical = [model.architecture.backbone == "hierarchical" for model in models]
         if len(set(hierarchical)) > 1:
@@ -63,50 +55,45 @@ class Stack:
             if isinstance(module, nn.Sequential):
                 join_relu(module)
         for level, pool in enumerate(self.model.pools, start=1):
-            pool.register_forward_hook(partial(self._lay_out, level))
+            pool.register_forward_hook(partial(self._after_pooling, level))
 
-    @classmethod
-    def tried(cls, models: Sequence[Backbone], graphs: GraphSet) -> Stack:
-        """A stack on the device of the graphs; the user's own pooling is compared with runs alone.
+    def _replace(self, name: str, parts: Sequence[nn.Module]) -> None:
+        """Put a stacked layer in the place of ``name``."""
+        old, kind = self.model.get_submodule(name), type(parts[0])
+        if kind in KINDS:
+            parent, _, child = name.rpartition(".")
+            leaf = KINDS[kind](parts, self.levels, level_of(name))
+            setattr(self.model.get_submodule(parent), child, leaf)
+        elif isinstance(old, GCNConv):
+            leaf = old.stacked_bias = StackedBias(parts, self.levels, level_of(name))
+            old.register_parameter("bias", None)
+            old.register_forward_hook(lambda conv, _, out: conv.stacked_bias(out))
+        else:
+            raise CannotStackError(
+                f"'{name}' is a {kind.__name__}, whose parameters cannot be stacked."
+            )
+        self.leaves[name] = leaf
 
-        Raises:
-            CannotStackError: if runs cannot be stacked, or a stack computes something else.
-        """
-        with seeded(0, graphs.x.device):  # Stacked layers draw before they get their parameters.
-            stack = cls(models)
-            if ":" in models[0].architecture.pool:
-                compare_with_runs(models[:2], graphs)
-        stack.model.to(graphs.x.device)
-        return stack
+    def __call__(self, graphs: GraphBatch, runs: int) -> Output:
+        size, device = graphs.node_counts.numel() // runs, graphs.x.device
+        self.levels[GRAPHS] = RunRows([size] * runs, device)
+        self._lay_out(0, graphs.node_counts)
+        out: Output = self.model(graphs)
+        return out
 
-    def _lay_out(self, level: int, pool: nn.Module, _: Any, out: Pooled) -> None:
-        """After a pooling, set the rows of each run behind it."""
+    def _lay_out(self, level: int, node_counts: Tensor) -> None:
+        """Set the rows of each run at a level, from the nodes of each graph, on the host."""
+        graphs = self.levels[GRAPHS]
+        counts = node_counts.view(len(graphs.counts), -1).sum(1).tolist()
+        self.levels[level] = RunRows(counts, graphs.device)
+
+    def _after_pooling(self, level: int, pool: nn.Module, _: Any, out: Pooled) -> None:
         if out.graph_loss is None and isinstance(out.loss, Tensor):
             raise CannotStackError(
                 f"{type(pool).__name__} gives one loss for the whole batch; 'losses' gives one "
                 f"per graph."
             )
-        self.levels.lay_out(level, out.graph.host_counts())
-
-    def _replace(self, name: str, parts: Sequence[nn.Module]) -> None:
-        """Put a stacked layer in the place of ``name``."""
-        level, kind = level_of(name), type(parts[0])
-        old = self.model.get_submodule(name)
-        if kind in KINDS:
-            new: nn.Module = KINDS[kind](parts, self.levels, level)
-            leaf = new
-        elif isinstance(old, GCNConv):
-            leaf = StackedBias([_bias_of(part) for part in parts], self.levels, level)
-            old.register_parameter("bias", None)
-            new = BiasAfter(old, leaf)
-        else:
-            raise CannotStackError(
-                f"'{name}' is a {kind.__name__}, whose parameters cannot be stacked."
-            )
-        assert isinstance(leaf, Stacked)
-        self.leaves[name] = leaf
-        parent, _, child = name.rpartition(".")
-        setattr(self.model.get_submodule(parent), child, new)
+        self._lay_out(level, out.graph.host_counts())
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers by their names in a plain network, with runs in front."""
@@ -134,11 +121,6 @@ class Stack:
         for name, value in self.tensors().items():
             value.data = tensors[name].to(value.device, copy=True)
 
-    def __call__(self, graphs: GraphBatch, runs: int) -> Output:
-        self.levels.begin(graphs.node_counts, runs, graphs.x.device)
-        out: Output = self.model(graphs)
-        return out
-
 
 class Single:
     """One network that cannot be stacked, with the methods of :class:`Stack`."""
@@ -164,17 +146,24 @@ def as_one(models: Sequence[Backbone], graphs: GraphSet) -> Stack | Single:
     """Networks that may differ in the backbone as one, on the device of the graphs.
 
     A single network is a stack too, if it can be: its plain layers may fuse steps that stacked
-    layers do one by one, and a run's result must not depend on the other runs.
+    layers do one by one, and a run's result must not depend on the other runs. The user's own
+    pooling is compared with runs alone.
 
     Raises:
-        CannotStackError: for several networks that cannot be stacked.
+        CannotStackError: for several networks that cannot be stacked, or whose stack computes
+            something else.
     """
+    one: Stack | Single
     try:
-        return Stack.tried(models, graphs)
+        one = Stack(models)
+        if ":" in models[0].architecture.pool:
+            compare_with_runs(models[:2], graphs)
     except CannotStackError:
         if len(models) > 1:
             raise
-        return Single(models[0].to(graphs.x.device))
+        one = Single(models[0])
+    one.model.to(graphs.x.device)
+    return one
 
 
 def why_not_stacked(network: Backbone) -> str | None:
@@ -182,22 +171,24 @@ def why_not_stacked(network: Backbone) -> str | None:
     for pool in network.pools:
         if not pool.stackable:
             return f"{pool.class_name} may not pool each graph as if it were alone."
-    once = {name for name, _ in (*network.named_parameters(), *network.named_buffers())}
-    for name, _ in (
-        *network.named_parameters(remove_duplicate=False),
-        *network.named_buffers(remove_duplicate=False),
-    ):
-        if name not in once:
-            return f"'{name}' is used in several places, which a stack would separate."
+    once = tensors_of(network)
+    for named in (network.named_parameters, network.named_buffers):
+        for name, _ in named(remove_duplicate=False):
+            if name not in once:
+                return f"'{name}' is used in several places, which a stack would separate."
     for name, layer in network.named_modules():
-        replaced = next(layer.parameters(recurse=False), None) is not None
         hooks = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks
-        if replaced and hooks:
+        if has_parameters(layer) and hooks:
             return f"'{name}' has hooks, which a stack of runs would not call."
         if not has_known_buffers(layer):
             kind = type(layer).__name__
             return f"'{name}' is a {kind} whose buffers or options cannot be stacked."
     return None
+
+
+def has_parameters(layer: nn.Module) -> bool:
+    """Whether a layer has parameters itself, not only in other layers within it."""
+    return next(layer.parameters(recurse=False), None) is not None
 
 
 def has_known_buffers(layer: nn.Module) -> bool:
@@ -262,11 +253,3 @@ def join_relu(layers: nn.Sequential) -> None:
     for i, (norm, act) in enumerate(pairwise(layers), start=1):
         if isinstance(norm, StackedBatchNorm) and type(act) is nn.ReLU:
             norm.relu, layers[i] = True, nn.Identity()
-
-
-def _bias_of(conv: nn.Module) -> Bias:
-    """The bias of a convolution as a layer."""
-    values: Any = conv.bias
-    bias = Bias(values.numel(), 1)
-    bias.bias.data = values.detach().clone()
-    return bias

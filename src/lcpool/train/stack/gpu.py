@@ -1,0 +1,326 @@
+"""Layers of several runs in one Triton kernel each, forward and backward; compiled on first use.
+
+Sums over the rows of a run are in order, so that results are reproducible.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lcpool.ops.launch import cdiv, kernel, power_of_2
+from lcpool.train.stack.rows import Running, RunRows
+
+# A block of a program that sums over the rows of a run, channel by channel.
+SUM = {"ROWS": 256, "CHANNELS": 16, "num_warps": 8}
+# A block of a program that multiplies.
+ROWS, OUTPUTS, INPUTS = 128, 64, 32
+# For the gradient of weights, a program sums PART rows, in blocks of so many rows, for a square of
+# the weights. Several parts are then added.
+PART, SQUARE = 2048, 64
+
+
+@kernel
+def add_bias(x, bias, out, table, runs, channels, ROWS: tl.constexpr, CHANNELS: tl.constexpr):
+    """y = x + b for some rows and channels of a run."""
+    run = tl.program_id(1)
+    count, first = tl.load(table + run), tl.load(table + runs + run)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    channel = tl.program_id(2) * CHANNELS + tl.arange(0, CHANNELS)
+    inside = channel < channels
+    at = (first + row)[:, None] * channels + channel[None, :]
+    mask = (row < count)[:, None] & inside[None, :]
+    b = tl.load(bias + run * channels + channel, inside, 0.0)
+    tl.store(out + at, tl.load(x + at, mask, 0.0) + b[None, :], mask)
+
+
+@kernel
+def sum_rows(grad, sums, table, runs, channels, ROWS: tl.constexpr, CHANNELS: tl.constexpr):
+    """Σ g over the rows of a run, in order."""
+    run = tl.program_id(0)
+    count, first = tl.load(table + run), tl.load(table + runs + run)
+    channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
+    inside = channel < channels
+    total = tl.zeros((ROWS, CHANNELS), grad.dtype.element_ty)
+    for start in range(0, count, ROWS):
+        row = start + tl.arange(0, ROWS)
+        at = (first + row)[:, None] * channels + channel[None, :]
+        total += tl.load(grad + at, (row < count)[:, None] & inside[None, :], 0.0)
+    tl.store(sums + run * channels + channel, tl.sum(total, 0), inside)
+
+
+class TritonBias(torch.autograd.Function):
+    """x_r + b_r for the rows of each run r.
+
+    With torch's operations, twice as many numbers would move: the biases copied to every row, and
+    the gradients padded to sum them.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, bias: Tensor, rows: RunRows) -> Tensor:
+        x, (runs, channels) = x.contiguous(), bias.shape
+        ctx.rows, ctx.shape = rows, bias.shape
+        out, height, width = torch.empty_like(x), 32, min(128, power_of_2(channels))
+        blocks = cdiv(rows.longest, height), runs, cdiv(channels, width)
+        add_bias[blocks](x, bias.contiguous(), out, rows.table, runs, channels, height, width)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        grad, sums = grad.contiguous(), grad.new_empty(ctx.shape)
+        sum_rows[sum_blocks(sums)](grad, sums, ctx.rows.table, *ctx.shape, **SUM)
+        return grad, sums, None
+
+
+@kernel
+def multiply(
+    x, weight, bias, out, table, runs, inputs, outputs, by_output, by_input,
+    BIASED: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """y = x Wᵀ + b, with W[o, i] at ``o · by_output + i · by_input``."""
+    run = tl.program_id(1)
+    count, first = tl.load(table + run), tl.load(table + runs + run)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    if tl.program_id(0) * ROWS < count:
+        o = tl.program_id(2) * OUTPUTS + tl.arange(0, OUTPUTS)
+        at = (first + row)[:, None]
+        weight += run * inputs * outputs
+        total = tl.zeros((ROWS, OUTPUTS), x.dtype.element_ty)
+        for start in range(0, inputs, INPUTS):
+            i = start + tl.arange(0, INPUTS)
+            within = i < inputs
+            rows = tl.load(x + at * inputs + i, (row < count)[:, None] & within[None, :], 0.0)
+            columns = tl.load(
+                weight + o[None, :] * by_output + i[:, None] * by_input,
+                within[:, None] & (o < outputs)[None, :],
+                0.0,
+            )
+            total = tl.dot(rows, columns, total, input_precision=PRECISION)
+        if BIASED:
+            total += tl.load(bias + run * outputs + o, o < outputs, 0.0)[None, :]
+        mask = (row < count)[:, None] & (o < outputs)[None, :]
+        tl.store(out + at * outputs + o[None, :], total, mask)
+
+
+@kernel
+def weight_gradient(
+    grad, x, grad_weight, grad_bias, table, runs, inputs, outputs,
+    PART: tl.constexpr, ROWS: tl.constexpr, SQUARE: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """dW = gᵀ x and db = Σ g over a part of the rows of a run."""
+    run, part = tl.program_id(0) % runs, tl.program_id(0) // runs
+    count, first = tl.load(table + run), tl.load(table + runs + run)
+    o = tl.program_id(1) * SQUARE + tl.arange(0, SQUARE)
+    i = tl.program_id(2) * SQUARE + tl.arange(0, SQUARE)
+    total = tl.zeros((SQUARE, SQUARE), x.dtype.element_ty)
+    sums = tl.zeros((SQUARE,), x.dtype.element_ty)
+    for start in range(part * PART, tl.minimum(count, (part + 1) * PART), ROWS):
+        row = start + tl.arange(0, ROWS)
+        at, inside = (first + row)[:, None], (row < count)[:, None]
+        grads = tl.load(grad + at * outputs + o[None, :], inside & (o < outputs)[None, :], 0.0)
+        rows = tl.load(x + at * inputs + i[None, :], inside & (i < inputs)[None, :], 0.0)
+        total = tl.dot(tl.trans(grads), rows, total, input_precision=PRECISION)
+        sums += tl.sum(grads, 0)
+    at = tl.program_id(0) * inputs * outputs + o[:, None] * inputs + i[None, :]
+    tl.store(grad_weight + at, total, (o < outputs)[:, None] & (i < inputs)[None, :])
+    if tl.program_id(2) == 0:
+        tl.store(grad_bias + tl.program_id(0) * outputs + o, sums, o < outputs)
+
+
+class TritonLinear(torch.autograd.Function):
+    """x_r W_rᵀ + b_r for the rows of each run r, without padding or copies.
+
+    Tensor cores multiply float32 in parts: of tf32 in x Wᵀ, each product to about 21 bits; of
+    bfloat16 in the gradient of W, to about 24.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
+        x, weight = x.contiguous(), weight.contiguous()
+        ctx.save_for_backward(x, weight)
+        ctx.rows = rows
+        return product(x, weight, bias, rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
+        (x, weight), rows, grad = ctx.saved_tensors, ctx.rows, grad.contiguous()
+        grad_x = product(grad, weight.mT, None, rows) if ctx.needs_input_grad[0] else None
+        (runs, outputs, inputs), parts = weight.shape, max(1, cdiv(rows.longest, PART))
+        products, sums = x.new_empty(parts, *weight.shape), x.new_empty(parts, runs, outputs)
+        weight_gradient[parts * runs, cdiv(outputs, SQUARE), cdiv(inputs, SQUARE)](
+            grad, x, products, sums, rows.table, runs, inputs, outputs,
+            PART, 64, SQUARE, precision("bf16x6", x.dtype, x.device), num_warps=4, num_stages=2,
+        )  # fmt: skip
+        of_weight, of_bias = (p[0] if parts == 1 else p.sum(0) for p in (products, sums))
+        return grad_x, of_weight, of_bias if ctx.needs_input_grad[2] else None, None
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
+    """The rows of each run times its weights, which may be transposed, plus its bias."""
+    runs, outputs, inputs = weight.shape
+    out = x.new_empty(x.size(0), outputs)
+    multiply[cdiv(rows.longest, ROWS), runs, cdiv(outputs, OUTPUTS)](
+        x, weight, x if bias is None else bias, out, rows.table, runs, inputs, outputs,
+        *weight.stride()[1:], bias is not None, ROWS, OUTPUTS, INPUTS,
+        precision("tf32x3", x.dtype, x.device),
+    )  # fmt: skip
+    return out
+
+
+@cache
+def precision(parts: str, dtype: torch.dtype, device: torch.device) -> str:
+    """How to multiply: in parts on tensor cores if the device has them, else exactly."""
+    nvidia = device.type == "cuda" and torch.version.hip is None
+    cores = nvidia and torch.cuda.get_device_capability(device) >= (8, 0)
+    return parts if cores and dtype == torch.float32 else "ieee"
+
+
+@kernel
+def normalize(
+    x, out, table, weight, bias, running_mean, running_var, means, scales,
+    runs, channels, eps, momentum, RELU: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
+):  # fmt: skip
+    """y = (x − mean) / √(var + ε) · w + b or its relu, and a step of the running statistics."""
+    run = tl.program_id(0)
+    channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
+    inside = channel < channels
+    count = tl.load(table + run)
+    x += (tl.load(table + runs + run) * channels) + channel[None, :]
+    out += (tl.load(table + runs + run) * channels) + channel[None, :]
+    at = run * channels + channel
+    total = tl.zeros((ROWS, CHANNELS), x.dtype.element_ty)
+    for start in range(0, count, ROWS):
+        row = start + tl.arange(0, ROWS)[:, None]
+        mask = (row < count) & inside[None, :]
+        total += tl.load(x + row * channels, mask, 0.0)
+    mean = tl.sum(total, 0) / count
+    total = tl.zeros((ROWS, CHANNELS), x.dtype.element_ty)
+    for start in range(0, count, ROWS):
+        row = start + tl.arange(0, ROWS)[:, None]
+        mask = (row < count) & inside[None, :]
+        off = tl.where(mask, tl.load(x + row * channels, mask, 0.0) - mean[None, :], 0.0)
+        total += off * off
+    var = tl.sum(total, 0) / count
+    scale = 1 / tl.sqrt(var + eps)
+    w, b = tl.load(weight + at, inside), tl.load(bias + at, inside)
+    for start in range(0, count, ROWS):
+        row = start + tl.arange(0, ROWS)[:, None]
+        mask = (row < count) & inside[None, :]
+        normal = (tl.load(x + row * channels, mask, 0.0) - mean[None, :]) * scale[None, :]
+        y = normal * w[None, :] + b[None, :]
+        if RELU:
+            y = tl.where(y <= 0, 0.0, y)  # NaN is not lost
+        tl.store(out + row * channels, y, mask)
+    tl.store(means + at, mean, inside)
+    tl.store(scales + at, scale, inside)
+    old = tl.load(running_mean + at, inside)
+    tl.store(running_mean + at, old + momentum * (mean - old), inside)
+    old = tl.load(running_var + at, inside)
+    unbiased = var * count / (count - 1)
+    tl.store(running_var + at, old + momentum * (unbiased - old), inside)
+
+
+@kernel
+def normalize_backward(
+    grad, x, grad_x, table, weight, bias, means, scales, grad_weight, grad_bias,
+    runs, channels, RELU: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
+):  # fmt: skip
+    """dx = w/σ · (g − mean(g) − x̂ · mean(g · x̂)), with g = 0 where the relu of y is 0."""
+    run = tl.program_id(0)
+    channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
+    inside = channel < channels
+    count = tl.load(table + run)
+    first = (tl.load(table + runs + run) * channels) + channel[None, :]
+    at = run * channels + channel
+    mean, scale = tl.load(means + at, inside), tl.load(scales + at, inside)
+    w, b = tl.load(weight + at, inside), tl.load(bias + at, inside)
+    sum_g = tl.zeros((ROWS, CHANNELS), x.dtype.element_ty)
+    sum_gx = tl.zeros((ROWS, CHANNELS), x.dtype.element_ty)
+    for start in range(0, count, ROWS):
+        row = start + tl.arange(0, ROWS)[:, None]
+        mask = (row < count) & inside[None, :]
+        g = tl.load(grad + first + row * channels, mask, 0.0)
+        normal = (tl.load(x + first + row * channels, mask, 0.0) - mean[None, :]) * scale[None, :]
+        if RELU:
+            g = tl.where(normal * w[None, :] + b[None, :] <= 0, 0.0, g)
+        sum_g += g
+        sum_gx += g * normal
+    total_g, total_gx = tl.sum(sum_g, 0), tl.sum(sum_gx, 0)
+    factor = w * scale
+    for start in range(0, count, ROWS):
+        row = start + tl.arange(0, ROWS)[:, None]
+        mask = (row < count) & inside[None, :]
+        g = tl.load(grad + first + row * channels, mask, 0.0)
+        normal = (tl.load(x + first + row * channels, mask, 0.0) - mean[None, :]) * scale[None, :]
+        if RELU:
+            g = tl.where(normal * w[None, :] + b[None, :] <= 0, 0.0, g)
+        inner = g - (total_g[None, :] + normal * total_gx[None, :]) / count
+        tl.store(grad_x + first + row * channels, inner * factor[None, :], mask)
+    tl.store(grad_weight + at, total_gx, inside)
+    tl.store(grad_bias + at, total_g, inside)
+
+
+class TritonBatchNorm(torch.autograd.Function):
+    """Normalised rows, or their relu; updates the running statistics in place.
+
+    Torch's operations would take about thirty launches per layer, and launches are most of the time
+    of a training step with small graphs.
+
+    A run with fewer than two rows has no statistics of its own: the kernels write NaN. Such runs
+    are rare, and the host knows them; they are normalised again with the running statistics, which
+    stay as they were, in a few operations of torch.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: RunRows,
+        relu: bool,
+    ) -> Tensor:  # fmt: skip
+        x = x.contiguous()
+        out, mean, scale = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
+        few = [r for r, count in enumerate(rows.counts) if count < 2]
+        kept = [(running.mean[r].clone(), running.var[r].clone()) for r in few]
+        normalize[sum_blocks(weight)](
+            x, out, rows.table, weight, bias, running.mean, running.var, mean, scale,
+            *weight.shape, running.eps, running.momentum, relu, **SUM,
+        )  # fmt: skip
+        for r, (old_mean, old_var) in zip(few, kept, strict=True):
+            running.mean[r], running.var[r] = old_mean, old_var
+            mean[r], scale[r] = old_mean, (old_var + running.eps).rsqrt()
+            y = (rows.parts(x)[r] - mean[r]) * scale[r] * weight[r] + bias[r]
+            rows.parts(out)[r].copy_(y.relu() if relu else y)
+        ctx.save_for_backward(x, weight, bias, mean, scale)
+        ctx.rows, ctx.relu, ctx.few = rows, relu, few
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, mean, scale = ctx.saved_tensors
+        grad_x, grad_w, grad_b = (torch.empty_like(t) for t in (x, weight, weight))
+        grad = grad.contiguous()
+        normalize_backward[sum_blocks(weight)](
+            grad, x, grad_x, ctx.rows.table, weight, bias, mean, scale, grad_w, grad_b,
+            *weight.shape, ctx.relu, **SUM,
+        )  # fmt: skip
+        for r in ctx.few:
+            part, g, place = (ctx.rows.parts(values)[r] for values in (x, grad, grad_x))
+            normal = (part - mean[r]) * scale[r]
+            if ctx.relu:
+                g = g.masked_fill(normal * weight[r] + bias[r] <= 0, 0.0)
+            place.copy_(g * weight[r] * scale[r])  # the statistics do not depend on x
+            grad_w[r], grad_b[r] = (g * normal).sum(0), g.sum(0)
+        return grad_x, grad_w, grad_b, None, None, None
+
+
+def sum_blocks(by_channel: Tensor) -> tuple[int, int]:
+    """The programs that sum for values ``[runs, channels]``."""
+    return by_channel.size(0), cdiv(by_channel.size(1), SUM["CHANNELS"])
