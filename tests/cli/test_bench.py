@@ -139,8 +139,8 @@ def test_all_poolings_and_both_splits(bench: Callable):
 
 
 def test_a_time_limit(bench: Callable, dataset: Path):
-    options = ("-d", dataset, "--epochs", 100_000, "--pools", "nopool", "--workers", 1)
-    options += ("--runs", 2, "--hidden", 8, "--device", "cpu")
+    options = ("-d", dataset, "--epochs", 100_000, "--patience", 100_000, "--pools", "nopool")
+    options += ("--workers", 1, "--runs", 2, "--hidden", 8, "--device", "cpu")
     done = bench(*options, "--time-limit", "5s")
     assert done.exit_code == 3, done.stderr
     assert "1 job is missing (time is up)" in done.stderr

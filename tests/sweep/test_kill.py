@@ -88,7 +88,7 @@ def test_two_commands_share_the_work(tmp_path, undisturbed):
 def test_a_waiting_command_takes_over_from_a_dead_one(tmp_path, undisturbed):
     path = tmp_path / "bench.sqlite"
     first = start(path)
-    wait_until(lambda: list(path.parent.glob("*.work/claims/*")), first)
+    wait_until(lambda: checkpoints(path), first)  # it is in the middle of a job
     os.kill(first.pid, signal.SIGSTOP)
     second = start(path)
     wait_until(lambda: len(figures(path)) == 8, second)  # all but the job of the first
