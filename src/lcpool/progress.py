@@ -22,19 +22,12 @@ REDRAW, PAUSE = 0.25, 10.0
 
 
 class Board(NamedTuple):
-    """What to show at one moment.
+    """What to show at one moment."""
 
-    Items:
-        columns: titles of the table; the first column is text, the others are numbers.
-        rows: the table.
-        summary: one line, below the table.
-        details: what the table shows, in short, for displays without a table.
-    """
-
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # titles of the table; the first is of text, the others of numbers
     rows: list[tuple[str, ...]]
-    summary: str
-    details: str = ""
+    summary: str  # one line, below the table
+    details: str = ""  # what the table shows, in short, for displays without a table
 
 
 class Display:
@@ -72,12 +65,7 @@ class LineDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """A table that is redrawn in place, below all messages.
-
-    Args:
-        console: a terminal that can be redrawn.
-        keep: leave the last table on the screen at the end.
-    """
+    """A table that is redrawn in place, below all messages; ``keep`` leaves the last one."""
 
     def __init__(self, console: Console, keep: bool = False) -> None:
         from rich.live import Live

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from lcpool.pool import Pooled, PoolingError
 from lcpool.settings import NetworkSettings
 
 CONVS: dict[str, Any] = {"gcn": FastGCNConv, "graphconv": FastGraphConv}
-NORMS = {"batch": BatchNorm, "layer": nn.LayerNorm, "none": None}
+NORMS: dict[str, Any] = {"batch": BatchNorm, "layer": nn.LayerNorm, "none": nn.Identity}
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,11 @@ class Backbone(nn.Module):
     ) -> None:
         super().__init__()
         self.architecture = a = architecture
-        conv, hidden = CONVS[a.conv], a.hidden
-        self.pre = nn.Sequential(
-            nn.Linear(in_channels, hidden), make_norm(a.norm, hidden), nn.ReLU()
-        )
+        conv, norm, hidden = CONVS[a.conv], NORMS[a.norm], a.hidden
+        self.pre = nn.Sequential(nn.Linear(in_channels, hidden), norm(hidden), nn.ReLU())
         self.convs = nn.ModuleList(conv(hidden, hidden) for _ in range(a.poolings + 1))
         self.norms = nn.ModuleList(
-            nn.Sequential(make_norm(a.norm, hidden), nn.ReLU()) for _ in range(a.poolings + 1)
+            nn.Sequential(norm(hidden), nn.ReLU()) for _ in range(a.poolings + 1)
         )
         pools, clusters = [], int(mean_nodes)
         for _ in range(a.poolings):
@@ -74,8 +71,7 @@ class Backbone(nn.Module):
         self.pools = nn.ModuleList(pools)
         self.summary: nn.Module = CombinedReadout(a.backbone == "hierarchical")
         self.post = nn.Sequential(
-            nn.Linear(2 * hidden, hidden), make_norm(a.norm, hidden), nn.ReLU(),
-            nn.Linear(hidden, num_classes),
+            nn.Linear(2 * hidden, hidden), norm(hidden), nn.ReLU(), nn.Linear(hidden, num_classes),
         )  # fmt: skip
 
     @classmethod
@@ -91,11 +87,13 @@ class Backbone(nn.Module):
         readouts = [readout(x, graph)]
         for conv, norm, pool in zip(self.convs[1:], self.norms[1:], self.pools, strict=True):
             out = usable(pool, pool(x, graph), x)
-            losses.append(graph_loss(out, graphs))
+            if (loss := graph_loss(out, graphs)) is not None:
+                losses.append(loss)
             graph = out.graph
             x = norm(convolve(conv, graph.x, graph.edges, graph.edge_attr))
             readouts.append(readout(x, graph))
-        return Output(self.post(self.summary(readouts)), _total(losses))
+        total = torch.stack(losses).sum(0) if losses else None
+        return Output(self.post(self.summary(readouts)), total)
 
 
 class CombinedReadout(nn.Module):
@@ -142,14 +140,3 @@ def graph_loss(out: Pooled, graphs: GraphBatch) -> Tensor | None:
 def pooled_clusters(ratio: float, nodes: int) -> int:
     """k of dense assignment: ⌊ratio · nodes⌋, or the ratio itself if it is a number of nodes."""
     return ratio if isinstance(ratio, int) else int(share(ratio) * nodes)
-
-
-def _total(losses: Sequence[Tensor | None]) -> Tensor | None:
-    found = [loss for loss in losses if loss is not None]
-    return torch.stack(found).sum(0) if found else None
-
-
-def make_norm(name: str, channels: int) -> nn.Module:
-    """The norm of this name."""
-    norm = NORMS[name]
-    return nn.Identity() if norm is None else norm(channels)

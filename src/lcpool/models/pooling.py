@@ -29,15 +29,11 @@ from lcpool.pool.foreign import as_pooling, make_layer
 from lcpool.settings import NetworkSettings
 
 
-def _lcpool(channels: int, _: int, o: NetworkSettings, **more: Any) -> Pooling:
+def _lcpool(channels: int, o: NetworkSettings, cluster: nn.Module | None = None) -> Pooling:
     return LCPooling(
         channels, o.ratio, hidden_channels=o.score_channels, self_loops=o.self_loops,
-        rescale=o.rescale, hops=o.hops, **more,
+        rescale=o.rescale, hops=o.hops, cluster=cluster,
     )  # fmt: skip
-
-
-def _lcpool_star(channels: int, clusters: int, o: NetworkSettings) -> Pooling:
-    return _lcpool(channels, clusters, o, cluster=FastGCNConv(channels, channels))
 
 
 # Name in the paper → (channels, clusters, settings) → layer.
@@ -48,8 +44,8 @@ POOLINGS: dict[str, Callable[[int, int, NetworkSettings], Pooling]] = {
     "asapool": lambda channels, _, o: ASAPooling(channels, o.ratio),
     "diffpool": lambda channels, clusters, _: DiffPooling(channels, clusters),
     "mincutpool": lambda channels, clusters, _: MinCutPooling(channels, clusters),
-    "lcpool": _lcpool,
-    "lcpool*": _lcpool_star,
+    "lcpool": lambda channels, _, o: _lcpool(channels, o),
+    "lcpool*": lambda channels, _, o: _lcpool(channels, o, FastGCNConv(channels, channels)),
 }
 
 ALIASES = {"lcpool-star": "lcpool*"}
@@ -98,7 +94,12 @@ def import_class(path: str) -> Callable[..., Any]:
     """The object at ``module:name``."""
     module, _, attribute = path.rpartition(":")
     if module.endswith(".py") or "/" in module:
-        raise ValueError(f"'{path}' names a file: {_as_module(Path(module), attribute)}.")
+        file = Path(module)
+        if file.is_absolute() or ".." in file.parts:
+            advice = f"'{file.stem}:{attribute}', with {file.parent} in PYTHONPATH"
+        else:
+            advice = f"'{'.'.join(file.with_suffix('').parts)}:{attribute}'"
+        raise ValueError(f"'{path}' names a file: write {advice}.")
     try:
         found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     except Exception as error:
@@ -110,13 +111,6 @@ def import_class(path: str) -> Callable[..., Any]:
             why = f"{type(error).__name__}: {error}"
         raise ValueError(f"cannot import '{path}': {why}") from error
     return found
-
-
-def _as_module(file: Path, attribute: str) -> str:
-    """What to write in place of a file name."""
-    if file.is_absolute() or ".." in file.parts:
-        return f"write '{file.stem}:{attribute}', with {file.parent} in PYTHONPATH"
-    return f"write '{'.'.join(file.with_suffix('').parts)}:{attribute}'"
 
 
 class OwnPoolingError(ValueError):

@@ -45,14 +45,14 @@ class Checkpoint:
             return None
         try:
             state = read_whole(self.path, device)
+            if isinstance(state, dict) and "runs" in state:
+                return state
         except FileNotFoundError:
             return None
         except (OSError, ValueError):
-            state = None
-        if not (isinstance(state, dict) and "runs" in state):
-            warnings.warn(f"the checkpoint {self.path} is damaged: starting over", stacklevel=2)
-            return None
-        return state
+            pass
+        warnings.warn(f"the checkpoint {self.path} is damaged: starting over", stacklevel=2)
+        return None
 
     def save(self, state: Callable[[], dict[str, Any]], now: bool = False) -> None:
         """Write ``state()`` if the last checkpoint is ``INTERVAL`` seconds old, or ``now``."""

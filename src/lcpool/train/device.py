@@ -79,18 +79,10 @@ def stack_size(
     limit: int | None = None,
     share: float = 1.0,
 ) -> int:
-    """How many of ``runs`` runs to train as one.
+    """How many of ``runs`` runs to train as one: ``limit``, or as many as fit.
 
-    By default as many as fit: on a GPU, by the memory that a step of one run takes on a batch of
-    the largest graphs; on a CPU, ten.
-
-    Args:
-        graphs: the data, on the device to train on.
-        architecture: the network.
-        protocol: how it is trained.
-        runs: the number of runs to train.
-        limit: the most to train as one, instead of what fits.
-        share: the share of a GPU's memory that this process may use.
+    On a CPU ten fit. On a GPU the memory decides that a step of one run takes on a batch of the
+    largest graphs, and the ``share`` of all memory that this process may use.
     """
     limit = STACK.checked(limit)
     size = min(runs, limit or runs)
@@ -136,18 +128,8 @@ def in_stacks(
 ) -> Generator[Event, None, bool]:
     """Train runs in stacks of at most ``size``, half as many where memory does not suffice.
 
-    Args:
-        wanted: the runs.
-        size: the most to train as one.
-        train: trains some runs as one; returns False if it was stopped.
-        device: where they are trained.
-        halved: what to yield when a stack did not fit, from the runs now trained as one.
-
-    Yields:
-        What ``train`` yields, and ``halved(size)``.
-
-    Returns:
-        Whether all runs were trained to their end.
+    Yields what ``train`` yields for some runs as one, and ``halved(size)`` where a stack did not
+    fit. Returns whether all runs were trained to their end: ``train`` returns False if stopped.
     """
     while wanted:
         part = wanted[:size]

@@ -52,11 +52,10 @@ class Trainer:
         self.active = list(range(len(numbers)))
         self.seconds = self.pace = 0.0  # of all epochs, and of the last
         self.splits = splits or [protocol.split_of(len(graphs), number) for number in numbers]
+        backbones = backbones or [architecture.backbone] * len(numbers)
         models = [
             initial_model(graphs, replace(architecture, backbone=backbone), protocol, number)
-            for number, backbone in zip(
-                numbers, backbones or [architecture.backbone] * len(numbers), strict=True
-            )
+            for number, backbone in zip(numbers, backbones, strict=True)
         ]
         self.stack = as_one(models, graphs)
         # On a CPU the fused step rounds depending on a number's place, and so on the other runs.
@@ -213,23 +212,20 @@ def training(
 ) -> Iterator[Trainer]:
     """Train until every run has ended, and test; continue from the checkpoint if there is one.
 
+    Yields the trainer after each epoch. At the end it has ``tested``, unless it was stopped: then a
+    checkpoint was written.
+
     Args:
         trainer: what to train.
-        checkpoint: where to continue from after an interruption.
-        note: called with messages for the user. If a checkpoint cannot be written, training goes
-            on, and a message says so once.
+        checkpoint: where to continue from. If it cannot be written, training goes on.
+        note: called with messages for the user.
         asked_to_stop: whether to stop, asked before each epoch.
         deadline: when to stop, in seconds since 1970. An epoch that would end later, if it took
             as long as the one before, is not begun.
-
-    Yields:
-        The trainer, after each epoch. At the end it has ``tested``, unless it was stopped: then a
-        checkpoint was written.
     """
-    state = checkpoint.load(trainer.graphs.x.device)
-    if state is not None:
+    if (state := checkpoint.load(trainer.graphs.x.device)) is not None:
         trainer.load_state(state)
-    noted = stop = False
+    noted = False
     while not trainer.ended:
         stop = asked_to_stop() or time.time() + trainer.pace > deadline
         if not stop:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -73,9 +72,7 @@ class Model:
     @property
     def num_features(self) -> int:
         """Features per node that the network takes."""
-        first = self.network.pre[0]
-        assert isinstance(first, nn.Linear)
-        return first.in_features
+        return self.network.get_parameter("pre.0.weight").size(1)
 
     @classmethod
     def of(cls, network: Backbone, graphs: GraphSet) -> Model:
@@ -89,17 +86,22 @@ class Model:
         Raises:
             ValueError: if the graphs do not have the features that the network was trained on.
         """
-        return self._labels(self.probabilities(graphs))
+        return torch.tensor(self.classes)[self.probabilities(graphs).argmax(-1)]
 
+    @torch.no_grad()
     def probabilities(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
         """The probability of each class for each graph, ``[graphs, classes]``, on the CPU.
 
         Column c belongs to the label ``classes[c]``.
         """
-        found = _one_by_one(graphs)
-        if not len(found):
+        columns = self._columns(graphs)
+        if columns is None:
             return torch.empty(0, len(self.classes))
-        return self._probabilities(self._with_features(found))
+        batchable = self._with_features(columns).to(next(self.network.parameters()).device)
+        self.network.eval()
+        parts = torch.split(torch.arange(len(batchable)), EVAL_BATCH)
+        logits = [self.network(batchable.batch(part)).logits for part in parts]
+        return torch.cat(logits).softmax(-1).cpu()
 
     def score(self, graphs: GraphSet | Iterable[Data]) -> float:
         """The accuracy: the fraction of graphs whose label ``y`` is predicted.
@@ -116,65 +118,51 @@ class Model:
             >>> model.score(graphs) == float((model.predict(graphs) == graphs.y).double().mean())
             True
         """
-        found = _one_by_one(graphs)
-        if not len(found):
+        columns = self._columns(graphs)
+        if columns is None:
             raise ValueError("there are no graphs to score.")
-        columns = self._with_features(found)
-        self._require_labels(columns)
-        right = self._labels(self._probabilities(columns)) == columns.y.cpu()
-        return int(right.sum()) / len(columns)
-
-    def _labels(self, probabilities: Tensor) -> Tensor:
-        return torch.tensor(self.classes)[probabilities.argmax(-1)]
-
-    @torch.no_grad()
-    def _probabilities(self, graphs: GraphSet) -> Tensor:
-        batchable = graphs.to(next(self.network.parameters()).device)
-        self.network.eval()
-        parts = torch.split(torch.arange(len(batchable)), EVAL_BATCH)
-        logits = [self.network(batchable.batch(part)).logits for part in parts]
-        return torch.cat(logits).softmax(-1).cpu()
-
-    def _with_features(self, graphs: GraphSet | list[Data]) -> GraphSet:
-        """The graphs with features of the kind and width that the network was trained on."""
-        if isinstance(graphs, GraphSet):
-            columns = graphs
-        else:
-            for g, graph in enumerate(graphs):
-                # Degrees that fill in for missing features may be as wide, but mean nothing here.
-                if not self.degrees and isinstance(graph, Data) and graph.x is None:
-                    raise ValueError(
-                        f"the network was trained on features ({self.dataset}); graph {g} has no "
-                        f"'x'."
-                    )
-            columns = GraphSet.from_graphs(graphs)
-        if self.degrees:
-            if not features_are_degrees(columns):
-                raise ValueError(
-                    f"the network was trained on degrees, as {self.dataset} has no features; "
-                    f"graph 0 has 'x' with something else."
-                )
-            return with_degrees(columns, self.num_features)
-        if columns.num_features != self.num_features:
+        if not columns.classes:
             raise ValueError(
-                f"the network was trained on {self.num_features} features per node "
-                f"({self.dataset}), but these graphs have {columns.num_features}."
+                f"{columns.name}: the graphs have no labels (y) to score by; predict needs none."
             )
-        return columns
-
-    def _require_labels(self, graphs: GraphSet) -> None:
-        if not graphs.classes:
-            raise ValueError(
-                f"{graphs.name}: the graphs have no labels (y) to score by; predict needs none."
-            )
-        unknown = (~torch.isin(graphs.y.cpu(), torch.tensor(self.classes))).nonzero()
+        y = columns.y.cpu()
+        unknown = (~torch.isin(y, torch.tensor(self.classes))).nonzero()
         if len(unknown):
-            g = int(unknown[0])
-            known = ", ".join(map(str, self.classes))
+            g, known = int(unknown[0]), ", ".join(map(str, self.classes))
             raise ValueError(
-                f"{graphs.name}: graph {g} has label {int(graphs.y[g])}, which the model does not "
-                f"know; its classes are {known} ({self.dataset})."
+                f"{columns.name}: graph {g} has label {int(y[g])}, which the model does not know; "
+                f"its classes are {known} ({self.dataset})."
             )
+        return int((self.predict(columns) == y).sum()) / len(y)
+
+    def _columns(self, graphs: GraphSet | Iterable[Data]) -> GraphSet | None:
+        """The graphs in columns, or None if there are none."""
+        if isinstance(graphs, GraphSet):
+            return graphs if len(graphs) else None
+        found = single_graphs(graphs)
+        for g, graph in enumerate(found):
+            # Degrees that fill in for missing features may be as wide, but mean nothing here.
+            if not self.degrees and isinstance(graph, Data) and graph.x is None:
+                raise ValueError(
+                    f"the network was trained on features ({self.dataset}); graph {g} has no 'x'."
+                )
+        return GraphSet.from_graphs(found) if found else None
+
+    def _with_features(self, graphs: GraphSet) -> GraphSet:
+        """The graphs with features of the kind and width that the network was trained on."""
+        if not self.degrees:
+            if graphs.num_features != self.num_features:
+                raise ValueError(
+                    f"the network was trained on {self.num_features} features per node "
+                    f"({self.dataset}), but these graphs have {graphs.num_features}."
+                )
+            return graphs
+        if not features_are_degrees(graphs):
+            raise ValueError(
+                f"the network was trained on degrees, as {self.dataset} has no features; "
+                f"graph 0 has 'x' with something else."
+            )
+        return with_degrees(graphs, self.num_features)
 
     def save(self, path: str | Path) -> None:
         """Write the network and what it needs to predict; :meth:`load` reads it back."""
@@ -221,25 +209,15 @@ class Model:
                 f"the file and the module, pass trust=True."
             )
         try:
-            return cls._of_values(values)
+            architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
+            features, mean_nodes = values["num_features"], values["mean_nodes"]
+            with seeded(0):
+                network = Backbone(features, len(classes), mean_nodes, architecture)
+            load_tensors(network, values["tensors"])
+            return cls(network, classes, mean_nodes, values["dataset"], values["degrees"])
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError,
                 ValueError) as error:  # fmt: skip
             raise ValueError(
                 f"{path} does not fit: it is damaged, or was saved with another '{pool}' than "
                 f"there is now ({type(error).__name__}: {error})"
             ) from error
-
-    @classmethod
-    def _of_values(cls, values: dict[str, Any]) -> Model:
-        """The model that :meth:`save` wrote; any error if the values are others."""
-        architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
-        with seeded(0):
-            network = Backbone(
-                values["num_features"], len(classes), values["mean_nodes"], architecture
-            )
-        load_tensors(network, values["tensors"])
-        return cls(network, classes, values["mean_nodes"], values["dataset"], values["degrees"])
-
-
-def _one_by_one(graphs: GraphSet | Iterable[Data]) -> GraphSet | list[Data]:
-    return graphs if isinstance(graphs, GraphSet) else single_graphs(graphs)

@@ -18,63 +18,71 @@ RUN_COLUMNS = (
 )  # fmt: skip
 
 
-class TrainingProgress:
-    """Shows a training on a display; to be called with the trainer after each epoch.
+@contextmanager
+def show_training(
+    shown: bool, num_runs: int, then: Callable[[Trainer], None] | None
+) -> Iterator[Callable[[Trainer], None]]:
+    """A callback for after each epoch: shows the training if ``shown``, and calls ``then``."""
+    with display(shown, keep=True) as on:
+        progress = TrainingProgress(on, num_runs)
 
-    Args:
-        display: where to show it.
-        num_runs: the runs of the whole training, which may be trained in several stacks.
-    """
+        def after_epoch(trainer: Trainer) -> None:
+            progress(trainer)
+            if then is not None:
+                then(trainer)
+
+        yield after_epoch
+        progress.say_kept(num_runs)
+
+
+class TrainingProgress:
+    """Shows a training of ``num_runs`` runs, in several stacks or one; called after each epoch."""
 
     def __init__(self, display: Display, num_runs: int) -> None:
         self.display, self.num_runs = display, num_runs
         self.trainer: Trainer | None = None
-        self.runs: dict[int, Run] = {}
-        self.ended: set[int] = set()
+        self.runs: list[Run] = []
 
     def __call__(self, trainer: Trainer) -> None:
+        first = trainer.runs[0].number
         if trainer is not self.trainer:
-            self._begin(trainer)
-        self.runs |= {run.number: run for run in trainer.runs}
+            self.trainer = trainer
+            self.say_kept(first)
+            if trainer.epoch > 1:
+                self.display.say(f"continued after epoch {trainer.epoch - 1}")
+        # A stack that did not fit in memory is followed by a part of its runs.
+        self.runs = [*(run for run in self.runs if run.number < first), *trainer.runs]
         self.display.show(lambda: self.board(trainer))
         for run in trainer.runs:
-            if run.number not in self.ended and run.ended(trainer.protocol):
-                self.ended.add(run.number)
+            if run.epochs == trainer.epoch and run.ended(trainer.protocol):
                 self.display.mention(_ending(run))
-
-    def _begin(self, trainer: Trainer) -> None:
-        """Another stack, or fewer runs of the same one if they did not fit in memory."""
-        first = trainer.runs[0].number
-        self.say_kept(first)
-        self.runs = {number: run for number, run in self.runs.items() if number < first}
-        if trainer.epoch > 1:
-            self.display.say(f"continued after epoch {trainer.epoch - 1}")
-        self.trainer = trainer
 
     def say_kept(self, until: int) -> None:
         """Name the runs before ``until`` that were complete in checkpoints."""
-        first = max(self.runs, default=-1) + 1
+        first = self.runs[-1].number + 1 if self.runs else 0
         if first < until:
             runs = f"run {first}" if first == until - 1 else f"runs {first} to {until - 1}"
             self.display.say(f"finished before, and kept: {runs}")
 
     def board(self, trainer: Trainer) -> Board:
-        """The table of all runs so far, with a summary."""
-        rows = [_cells(run, trainer) for run in self.runs.values()]
-        return Board(RUN_COLUMNS, rows, self.summary(trainer), _means(trainer))
-
-    def summary(self, trainer: Trainer) -> str:
-        """Epoch, active runs, time per epoch, and the time left."""
+        """The table of all runs so far, with epoch, active runs, time per epoch and time left."""
         protocol, pace = trainer.protocol, trainer.seconds / trainer.epoch
-        going = sum(not run.ended(protocol) for run in self.runs.values())
-        waiting = self.num_runs - 1 - max(self.runs)
+        going = sum(not run.ended(protocol) for run in self.runs)
+        waiting = self.num_runs - 1 - self.runs[-1].number
         fewest, most = epochs_left(trainer, self.num_runs)
-        return (
+        summary = (
             f"epoch {trainer.epoch}/{protocol.epochs} · {going} of {self.num_runs} runs going"
             + (f", {waiting} waiting" if waiting else "")
             + f" · {pace:.2f} s per epoch"
             + (f" · left: {clock(fewest * pace)} to {clock(most * pace)}" if most else "")
         )
+        now = [run.curves[-1] for run in trainer.runs if run.epochs == trainer.epoch]
+        train, val, accuracy = (fmean(column) for column in zip(*now, strict=True))
+        means = (
+            f"training loss {train:.4f}, validation loss {val:.4f}, "
+            f"validation accuracy {100 * accuracy:.1f} %"
+        )
+        return Board(RUN_COLUMNS, [_cells(run, trainer) for run in self.runs], summary, means)
 
 
 def epochs_left(trainer: Trainer, num_runs: int) -> tuple[int, int]:
@@ -90,26 +98,6 @@ def epochs_left(trainer: Trainer, num_runs: int) -> tuple[int, int]:
     return fewest + stacks * least, most + stacks * protocol.epochs
 
 
-@contextmanager
-def show_training(
-    shown: bool, num_runs: int, then: Callable[[Trainer], None] | None
-) -> Iterator[Callable[[Trainer], None] | None]:
-    """A callback for after each epoch: shows the training if ``shown``, and calls ``then``."""
-    if not shown:
-        yield then
-        return
-    with display(keep=True) as on:
-        progress = TrainingProgress(on, num_runs)
-
-        def both(trainer: Trainer) -> None:
-            progress(trainer)
-            if then is not None:
-                then(trainer)
-
-        yield both
-        progress.say_kept(num_runs)
-
-
 def _cells(run: Run, trainer: Trainer) -> tuple[str, ...]:
     train, val, accuracy = run.curves[-1]
     chosen = [str(run.choices[rule].epoch or "–") for rule in RULES]
@@ -118,16 +106,6 @@ def _cells(run: Run, trainer: Trainer) -> tuple[str, ...]:
         str(run.number), str(run.epochs), f"{train:.4f}", f"{val:.4f}", f"{100 * accuracy:.1f} %",
         *chosen, state if run.diverged is None else "diverged",
     )  # fmt: skip
-
-
-def _means(trainer: Trainer) -> str:
-    """Means over the runs that trained this epoch."""
-    rows = [run.curves[-1] for run in trainer.runs if run.epochs == trainer.epoch]
-    train, val, accuracy = (fmean(column) for column in zip(*rows, strict=True))
-    return (
-        f"training loss {train:.4f}, validation loss {val:.4f}, "
-        f"validation accuracy {100 * accuracy:.1f} %"
-    )
 
 
 def _ending(run: Run) -> str:

@@ -47,8 +47,7 @@ class Run:
     def from_state(cls, values: dict[str, Any]) -> Run:
         """The inverse of ``dataclasses.asdict``."""
         choices = {rule: EpochChoice(**choice) for rule, choice in values["choices"].items()}
-        curves = [tuple(row) for row in values["curves"]]
-        return cls(**{**values, "choices": choices, "curves": curves})
+        return cls(**{**values, "choices": choices})
 
     @property
     def epochs(self) -> int:

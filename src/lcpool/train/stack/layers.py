@@ -1,9 +1,9 @@
 """Layers whose parameters have a run as their first dimension.
 
 On a GPU in float32 with Triton, one kernel works on all runs (``gpu.py``). Otherwise a stacked
-layer calls, run by run, the function that the plain layer calls. Results are then written in place.
-Inputs are copied only if they are not aligned in memory like a separate tensor: on some CPUs the
-order of summation in a product depends on that, and a run's result must not depend on the others.
+layer calls, run by run, the function that the plain layer calls. In products, inputs are copied if
+they are not aligned in memory like a separate tensor: on some CPUs the order of summation depends
+on that, and a run's result must not depend on the other runs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from lcpool.nn.norm import BatchNorm
 from lcpool.nn.score import Projection, project
 from lcpool.train.stack.rows import CannotStackError, Running, RunRows
 
-batch_norm = torch.ops.aten.native_batch_norm
-batch_norm_backward = torch.ops.aten.native_batch_norm_backward
 ALIGNED = 64  # bytes: where torch lets a tensor begin
 TRITON = find_spec("triton") is not None
 
@@ -40,12 +38,9 @@ def gpu_kernels(x: Tensor) -> ModuleType | None:
 
 
 class Stacked(nn.Module):
-    """A layer for several runs: each parameter and buffer of the plain layers, stacked.
+    """A layer for several runs: each parameter and buffer of the plain layers ``parts``, stacked.
 
-    Args:
-        parts: the plain layers, one per run.
-        levels: the rows of each run in the current batch, by level.
-        level: the level at which this layer works.
+    ``levels[level]`` are the rows of each run in the current batch.
     """
 
     weight: Tensor
@@ -119,23 +114,24 @@ class StackedBatchNorm(Stacked):
     relu = False
 
     def forward(self, x: Tensor) -> Tensor:
-        rows, kernels, eps = self.rows_of(x), gpu_kernels(x), self.plain[0].eps
+        rows, kernels, plain = self.rows_of(x), gpu_kernels(x), self.plain[0]
+        own = (self.running_mean, self.running_var, self.weight, self.bias)
         if self.training:
             self.num_batches_tracked.add_(1 if min(rows.counts) > 1 else rows.table[0] > 1)
-            running = Running(self.running_mean, self.running_var, self.plain[0].momentum, eps)
-            given = (x, self.weight, self.bias, running, rows)
             if kernels is not None:
-                out: Tensor = kernels.TritonBatchNorm.apply(*given, self.relu)
+                running = Running(*own[:2], plain.momentum, plain.eps)
+                out: Tensor = kernels.TritonBatchNorm.apply(x, *own[2:], running, rows, self.relu)
                 return out
-            normal: Tensor = RunwiseBatchNorm.apply(*given)  # type: ignore[no-untyped-call]
-        elif rows.at_once:
-            scale = self.weight * (self.running_var + eps).rsqrt()
+        if rows.at_once and not self.training:
+            scale = self.weight * (self.running_var + plain.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
             normal = x * rows.spread(scale) + rows.spread(shift)
         else:
-            own = (self.running_mean, self.running_var, self.weight, self.bias)
-            of_run = zip(rows.parts(x), *own, strict=True)
-            normal = torch.cat([F.batch_norm(*values, eps=eps) for values in of_run])
+            parts = [
+                F.batch_norm(*of_run, self.training and count > 1, plain.momentum, plain.eps)
+                for count, *of_run in zip(rows.counts, rows.parts(x), *own, strict=True)
+            ]
+            normal = torch.cat(parts)
         return normal.relu() if self.relu else normal
 
 
@@ -219,45 +215,3 @@ class RunwiseLinear(torch.autograd.Function):
             if places is not None:
                 multiply(of_run, weight[r], places[r])
         return grad_x, grad_weight, grad_bias, None
-
-
-class RunwiseBatchNorm(torch.autograd.Function):
-    """Batch normalisation with each run's statistics; updates the running ones in place.
-
-    Runs with fewer than two rows use the running statistics, which stay as they are.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: RunRows
-    ) -> Tensor:
-        out, means, scales = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
-        for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
-            own, mean, var = (weight[r], bias[r]), running.mean[r], running.var[r]
-            if len(part) < 2:
-                place.copy_(F.batch_norm(part, mean, var, *own, eps=running.eps))
-                means[r], scales[r] = mean, (var + running.eps).rsqrt()
-                continue
-            saved = {"out": place, "save_mean": means[r], "save_invstd": scales[r]}
-            batch_norm.out(part, *own, mean, var, True, running.momentum, running.eps, **saved)
-        ctx.save_for_backward(x, weight, means, scales)
-        ctx.rows, ctx.eps = rows, running.eps
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        (x, weight, means, scales), rows = ctx.saved_tensors, ctx.rows
-        grads = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
-        places = rows.parts(grads[0])
-        for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
-            if len(part) < 2:
-                places[r].copy_(of_run * weight[r] * scales[r])
-                grads[1][r] = (of_run * (part - means[r]) * scales[r]).sum(0)
-                grads[2][r] = of_run.sum(0)
-                continue
-            batch_norm_backward.out(
-                of_run, part, weight[r], None, None, means[r], scales[r], True, ctx.eps,
-                [True, True, True], out0=places[r], out1=grads[1][r], out2=grads[2][r],
-            )  # fmt: skip
-        return *grads, None, None
