@@ -236,8 +236,7 @@ def _check_dtypes(make: Make) -> None:
 def _check_training(make: Make) -> None:
     from lcpool.data import builtin
     from lcpool.models import Architecture, Backbone
-    from lcpool.train.stack.rows import CannotStackError
-    from lcpool.train.stack.stack import Stack, compare_with_runs
+    from lcpool.train.stack import CannotStackError, Stack, compare_with_runs
 
     graphs, models = builtin(num_graphs=6), []
     for seed in range(2):

@@ -14,36 +14,27 @@ from typing import Any
 import torch
 from torch import nn
 
+from lcpool import pool
 from lcpool.nn.conv import FastGCNConv
-from lcpool.pool import (
-    ASAPooling,
-    DiffPooling,
-    LCPooling,
-    MinCutPooling,
-    NoPooling,
-    Pooling,
-    SAGPooling,
-    TopKPooling,
-)
 from lcpool.pool.foreign import as_pooling, make_layer
 from lcpool.settings import NetworkSettings
 
 
-def _lcpool(channels: int, o: NetworkSettings, cluster: nn.Module | None = None) -> Pooling:
-    return LCPooling(
+def _lcpool(channels: int, o: NetworkSettings, cluster: nn.Module | None = None) -> pool.Pooling:
+    return pool.LCPooling(
         channels, o.ratio, hidden_channels=o.score_channels, self_loops=o.self_loops,
         rescale=o.rescale, hops=o.hops, cluster=cluster,
     )  # fmt: skip
 
 
 # Name in the paper → (channels, clusters, settings) → layer.
-POOLINGS: dict[str, Callable[[int, int, NetworkSettings], Pooling]] = {
-    "nopool": lambda *_: NoPooling(),
-    "topkpool": lambda channels, _, o: TopKPooling(channels, o.ratio),
-    "sagpool": lambda channels, _, o: SAGPooling(channels, o.ratio),
-    "asapool": lambda channels, _, o: ASAPooling(channels, o.ratio),
-    "diffpool": lambda channels, clusters, _: DiffPooling(channels, clusters),
-    "mincutpool": lambda channels, clusters, _: MinCutPooling(channels, clusters),
+POOLINGS: dict[str, Callable[[int, int, NetworkSettings], pool.Pooling]] = {
+    "nopool": lambda *_: pool.NoPooling(),
+    "topkpool": lambda channels, _, o: pool.TopKPooling(channels, o.ratio),
+    "sagpool": lambda channels, _, o: pool.SAGPooling(channels, o.ratio),
+    "asapool": lambda channels, _, o: pool.ASAPooling(channels, o.ratio),
+    "diffpool": lambda channels, clusters, _: pool.DiffPooling(channels, clusters),
+    "mincutpool": lambda channels, clusters, _: pool.MinCutPooling(channels, clusters),
     "lcpool": lambda channels, _, o: _lcpool(channels, o),
     "lcpool*": lambda channels, _, o: _lcpool(channels, o, FastGCNConv(channels, channels)),
 }
@@ -74,7 +65,9 @@ def pooling_name(name: str) -> str:
     )
 
 
-def make_pooling(name: str, channels: int, num_clusters: int, options: NetworkSettings) -> Pooling:
+def make_pooling(
+    name: str, channels: int, num_clusters: int, options: NetworkSettings
+) -> pool.Pooling:
     """The pooling ``name`` for features of width ``channels``.
 
     ``module:Class`` is called as ``Class(channels)``, with ``ratio=`` and ``num_clusters=`` if it

@@ -34,7 +34,7 @@ from lcpool.settings import (
 )
 from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
-from lcpool.train.api import classes_of, fingerprint, pooling_code
+from lcpool.train.api import check_classes, fingerprint, pooling_code
 
 PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
 
@@ -56,8 +56,7 @@ class Dataset:
         graphs = load_dataset(source, root=root, name=name)
         if len(graphs) < MIN_GRAPHS:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
-        if graphs.num_classes < 2:
-            raise ValueError(f"{graphs.name} has {classes_of(graphs)}; training needs two classes.")
+        check_classes(graphs)
         by_name = isinstance(source, str | os.PathLike)
         return cls(
             name=graphs.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,9 @@ from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.device import device_name, in_stacks, pick_device, stack_size
 from lcpool.train.loop import Trainer, initial_model, training
 from lcpool.train.model import Model, load_tensors
-from lcpool.train.progress import show_training
+from lcpool.train.progress import OnEpoch, show_training
 from lcpool.train.protocol import Protocol
 from lcpool.train.result import Result
-
-OnEpoch = Callable[[Trainer], None]
 
 
 @takes_settings
@@ -95,21 +93,16 @@ def train_runs(
 
     Checkpoints stay until ``result.remove_checkpoints()``.
     """
-    if graphs.num_classes < 2:
-        raise ValueError(f"{graphs.name} has {classes_of(graphs)}; training needs two classes.")
+    check_classes(graphs)
     graphs = graphs.to(device)
     size = stack_size(graphs, architecture, protocol, len(numbers), stack)
-    identity = (
-        {}
-        if checkpoints is None
-        else {
-            "format": 2,
-            "dataset": graphs.name,
-            "graphs": fingerprint(graphs),
-            "settings": flat(architecture, protocol),
-            "code": pooling_code(architecture.pool),
-        }
-    )
+    identity = {
+        "format": 2,
+        "dataset": graphs.name,
+        "graphs": None if checkpoints is None else fingerprint(graphs),
+        "settings": flat(architecture, protocol),
+        "code": pooling_code(architecture.pool),
+    }
     begun: list[Checkpoint] = []
     finished: list[Trainer] = []
     with interrupt_later() as interrupted:
@@ -166,11 +159,11 @@ def best_model(
     return Model.of(network.to(graphs.x.device), graphs)
 
 
-def classes_of(graphs: GraphSet) -> str:
-    """The number of classes, in words."""
-    return {0: "no labels (y)", 1: "one class"}.get(
-        graphs.num_classes, f"{graphs.num_classes} classes"
-    )
+def check_classes(graphs: GraphSet) -> None:
+    """Refuse graphs of fewer than two classes."""
+    if graphs.num_classes < 2:
+        found = "one class" if graphs.num_classes else "no labels (y)"
+        raise ValueError(f"{graphs.name} has {found}; training needs two classes.")
 
 
 def fingerprint(graphs: GraphSet) -> str:

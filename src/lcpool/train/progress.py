@@ -16,30 +16,23 @@ RUN_COLUMNS = (
     "run", "epoch", "training\nloss", "validation\nloss", "validation\naccuracy",
     "chosen by\naccuracy", "chosen by\nloss", "",
 )  # fmt: skip
+OnEpoch = Callable[[Trainer], None]
 
 
 @contextmanager
-def show_training(
-    shown: bool, num_runs: int, then: Callable[[Trainer], None] | None
-) -> Iterator[Callable[[Trainer], None]]:
+def show_training(shown: bool, num_runs: int, then: OnEpoch | None) -> Iterator[OnEpoch]:
     """A callback for after each epoch: shows the training if ``shown``, and calls ``then``."""
     with display(shown, keep=True) as on:
-        progress = TrainingProgress(on, num_runs)
-
-        def after_epoch(trainer: Trainer) -> None:
-            progress(trainer)
-            if then is not None:
-                then(trainer)
-
-        yield after_epoch
+        progress = TrainingProgress(on, num_runs, then)
+        yield progress
         progress.say_kept(num_runs)
 
 
 class TrainingProgress:
     """Shows a training of ``num_runs`` runs, in several stacks or one; called after each epoch."""
 
-    def __init__(self, display: Display, num_runs: int) -> None:
-        self.display, self.num_runs = display, num_runs
+    def __init__(self, display: Display, num_runs: int, then: OnEpoch | None = None) -> None:
+        self.display, self.num_runs, self.then = display, num_runs, then
         self.trainer: Trainer | None = None
         self.runs: list[Run] = []
 
@@ -56,6 +49,8 @@ class TrainingProgress:
         for run in trainer.runs:
             if run.epochs == trainer.epoch and run.ended(trainer.protocol):
                 self.display.mention(_ending(run))
+        if self.then is not None:
+            self.then(trainer)
 
     def say_kept(self, until: int) -> None:
         """Name the runs before ``until`` that were complete in checkpoints."""

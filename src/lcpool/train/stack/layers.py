@@ -127,9 +127,10 @@ class StackedBatchNorm(Stacked):
             shift = self.bias - self.running_mean * scale
             normal = x * rows.spread(scale) + rows.spread(shift)
         else:
+            options = {"momentum": plain.momentum, "eps": plain.eps}
             parts = [
-                F.batch_norm(*of_run, self.training and count > 1, plain.momentum, plain.eps)
-                for count, *of_run in zip(rows.counts, rows.parts(x), *own, strict=True)
+                F.batch_norm(*values, training=self.training and len(values[0]) > 1, **options)
+                for values in zip(rows.parts(x), *own, strict=True)
             ]
             normal = torch.cat(parts)
         return normal.relu() if self.relu else normal
