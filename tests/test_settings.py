@@ -10,7 +10,8 @@ from dataclasses import asdict
 import pytest
 
 import lcpool
-from lcpool.models import CONVS, NORMS, POOLINGS, Architecture
+from lcpool.models import CONVS, POOLINGS, Architecture
+from lcpool.models.backbone import NORMS
 from lcpool.settings import (
     POOLS,
     SETTINGS,

@@ -1,17 +1,7 @@
 """The paper's two backbones, with every pooling by name."""
 
-from lcpool.models.backbone import CONVS, NORMS, Architecture, Backbone, Output
-from lcpool.models.pooling import POOLINGS, make_pooling, pooling_name
+from lcpool.models.backbone import CONVS, Architecture, Backbone, Output
+from lcpool.models.pooling import POOLINGS, make_pooling
 from lcpool.settings import BACKBONES
 
-__all__ = [
-    "BACKBONES",
-    "CONVS",
-    "NORMS",
-    "POOLINGS",
-    "Architecture",
-    "Backbone",
-    "Output",
-    "make_pooling",
-    "pooling_name",
-]
+__all__ = ["BACKBONES", "CONVS", "POOLINGS", "Architecture", "Backbone", "Output", "make_pooling"]

@@ -39,8 +39,6 @@ POOLINGS: dict[str, Callable[[int, int, NetworkSettings], pool.Pooling]] = {
     "lcpool*": lambda channels, _, o: _lcpool(channels, o, FastGCNConv(channels, channels)),
 }
 
-ALIASES = {"lcpool-star": "lcpool*"}
-
 
 def pooling_name(name: str) -> str:
     """The canonical name of a pooling; an import path ``module:Class`` stays as it is.
@@ -52,7 +50,7 @@ def pooling_name(name: str) -> str:
         raise TypeError(
             f"'pool' must be a name ({', '.join(POOLINGS)}) or 'module:Class', not {name!r}."
         )
-    short = ALIASES.get(name.lower(), name.lower())
+    short = name.lower().replace("lcpool-star", "lcpool*")
     if short in POOLINGS:
         return short
     if ":" in name:

@@ -5,17 +5,5 @@ from lcpool.train.loop import Trainer
 from lcpool.train.model import Model
 from lcpool.train.protocol import RULES, Protocol
 from lcpool.train.result import Result, Run
-from lcpool.train.stack import CannotStackError, Stack
 
-__all__ = [
-    "RULES",
-    "CannotStackError",
-    "Model",
-    "Protocol",
-    "Result",
-    "Run",
-    "Stack",
-    "Trainer",
-    "train",
-    "train_runs",
-]
+__all__ = ["RULES", "Model", "Protocol", "Result", "Run", "Trainer", "train", "train_runs"]

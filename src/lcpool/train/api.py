@@ -69,10 +69,9 @@ def train(
     architecture, how = Architecture(**network), Protocol(**protocol)
     numbers = range(RUNS.checked(runs))
     graphs = load_dataset(dataset, root=root)
-    folder = None if checkpoints is None else Path(checkpoints)
     with show_training(progress, len(numbers), on_epoch) as watch:
         result = train_runs(
-            graphs, architecture, how, numbers, pick_device(device), stack, folder, watch
+            graphs, architecture, how, numbers, pick_device(device), stack, checkpoints, watch
         )
     if not keep_checkpoints:
         result.remove_checkpoints()
@@ -86,7 +85,7 @@ def train_runs(
     numbers: Sequence[int],
     device: torch.device,
     stack: int | None = None,
-    checkpoints: Path | None = None,
+    checkpoints: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Result:
     """Train the runs ``numbers`` of one network, in stacks of at most ``stack``.

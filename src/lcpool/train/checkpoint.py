@@ -31,7 +31,7 @@ class Checkpoint:
         identity: what determines a training. Another identity is another file.
     """
 
-    def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
+    def __init__(self, folder: str | Path | None, identity: dict[str, Any]) -> None:
         # Other versions may compute something else.
         known = {**identity, "lcpool": __version__, "torch": torch.__version__}
         text = json.dumps(known, sort_keys=True, default=int)  # default: numpy's integers

@@ -160,11 +160,9 @@ class Trainer:
     def _drop_ended(self) -> None:
         """Take ended runs out of the stack, so that they cost nothing."""
         stay = [p for p, a in enumerate(self.active) if not self.runs[a].ended(self.protocol)]
-        if len(stay) == len(self.active):
-            return
-        self.active = [self.active[p] for p in stay]
-        if stay:
+        if 0 < len(stay) < len(self.active):
             self.stack.keep(torch.tensor(stay, device=self.graphs.x.device), self.optimizer)
+        self.active = [self.active[p] for p in stay]
 
     def test(self) -> None:
         """Evaluate the test graphs, once for each rule, with the parameters it chose."""

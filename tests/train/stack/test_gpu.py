@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lcpool.train.stack.rows import Running, RunRows
+from lcpool.train.stack.rows import RunRows
 
 pytest.importorskip("triton")
 
@@ -40,7 +40,8 @@ def test_normalisation_of_runs_equals_batch_norm_of_each(dtype, tolerance, relu)
     ours, plain = leaves(dtype, (373, 20), shape, shape)
     zeros = torch.zeros(shape, dtype=dtype, device=DEVICE)
     running = [[zeros.clone(), zeros + 1] for _ in range(2)]
-    out = TritonBatchNorm.apply(*ours, Running(*running[0], 0.1, 1e-5), ROWS, relu)
+    ours_x, *own = ours
+    out = TritonBatchNorm.apply(ours_x, *running[0], *own, 0.1, 1e-5, relu, ROWS)
     x, w, b = plain
     parts = zip(x.split(ROWS.counts), *running[1], w, b, strict=True)
     expected = torch.cat([F.batch_norm(*values, True, 0.1, 1e-5) for values in parts])
@@ -60,12 +61,13 @@ def test_runs_without_variance_are_normalised_by_their_running_statistics(dtype,
     ours, plain = leaves(dtype, (41, 20), (3, 20), (3, 20))
     torch.manual_seed(1)
     mean, var = torch.rand(2, 3, 20, dtype=dtype, device=DEVICE) + 1
-    running = Running(mean.clone(), var.clone(), 0.1, 1e-5)
-    out = TritonBatchNorm.apply(*ours, running, rows, False)
+    running = [mean.clone(), var.clone()]
+    ours_x, *own = ours
+    out = TritonBatchNorm.apply(ours_x, *running, *own, 0.1, 1e-5, False, rows)
     x, w, b = plain
     parts = zip(x.split(rows.counts), mean, var, w, b, rows.counts, strict=True)
     expected = torch.cat([F.batch_norm(*part, n > 1, 0.1, 1e-5) for *part, n in parts])
-    torch.testing.assert_close([*running[:2]], [mean, var], rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(running, [mean, var], rtol=tolerance, atol=tolerance)
     same(out, expected, ours, plain, tolerance)
 
 
@@ -100,14 +102,14 @@ def test_products_of_runs_equal_the_linear_layer_of_each(
 def test_batches_without_rows():
     rows, dtype = RunRows([0, 0, 0], DEVICE), KINDS[0][0]
     (x, w, b, weight), _ = leaves(dtype, (0, 20), (3, 20), (3, 20), (3, 7, 20))
-    running = Running(torch.zeros_like(w), torch.ones_like(w), 0.1, 1e-5)
+    running = torch.zeros_like(w), torch.ones_like(w)
     for out, width in (
-        (TritonBatchNorm.apply(x, w, b, running, rows, True), 20),
+        (TritonBatchNorm.apply(x, *running, w, b, 0.1, 1e-5, True, rows), 20),
         (TritonBias.apply(x, b, rows), 20),
         (TritonLinear.apply(x, weight, None, rows), 7),
     ):
         assert out.shape == (0, width)
         out.sum().backward()
     assert not any(leaf.grad.any() for leaf in (w, b, weight))
-    assert not running.mean.any()
-    assert (running.var == 1).all()
+    assert not running[0].any()
+    assert (running[1] == 1).all()

@@ -27,6 +27,8 @@ from lcpool.train.stack.rows import GRAPHS, CannotStackError, RunRows, level_of
 
 __all__ = ["CannotStackError", "Single", "Stack", "as_one", "compare_with_runs"]
 
+_close = partial(torch.allclose, rtol=1e-3, atol=1e-4, equal_nan=True)
+
 
 class Stack:
     """Several networks as one, for batches with the graphs of run 0 first.
@@ -66,7 +68,7 @@ class Stack:
             parent, _, child = name.rpartition(".")
             leaf = KINDS[kind](parts, self.levels, level_of(name))
             setattr(self.model.get_submodule(parent), child, leaf)
-        elif isinstance(old, GCNConv):
+        elif isinstance(old, GCNConv) and [*old._parameters] == ["bias"]:
             leaf = old.stacked_bias = StackedBias(parts, self.levels, level_of(name))
             old.register_parameter("bias", None)
             old.register_forward_hook(lambda conv, _, out: conv.stacked_bias(out))
@@ -77,8 +79,8 @@ class Stack:
         self.leaves[name] = leaf
 
     def __call__(self, graphs: GraphBatch, runs: int) -> Output:
-        size, device = graphs.node_counts.numel() // runs, graphs.x.device
-        self.levels[GRAPHS] = RunRows([size] * runs, device)
+        self.levels.clear()
+        self.levels[GRAPHS] = RunRows([graphs.batch_size // runs] * runs, graphs.x.device)
         self._lay_out(0, graphs.node_counts)
         out: Output = self.model(graphs)
         return out
@@ -244,10 +246,6 @@ def _scores(network: Callable[..., Output], batch: GraphBatch, seed: int) -> Ten
         out = network(batch)
     loss = out.logits.new_zeros(batch.batch_size) if out.graph_loss is None else out.graph_loss
     return torch.cat([out.logits, loss.unsqueeze(-1)], dim=1)
-
-
-def _close(one: Tensor, other: Tensor) -> bool:
-    return torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 def join_relu(layers: nn.Sequential) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lcpool.ops.launch import cdiv, kernel, power_of_2
-from lcpool.train.stack.rows import Running, RunRows
+from lcpool.train.stack.rows import RunRows
 
 # A block of a program that sums over the rows of a run, channel by channel.
 SUM = {"ROWS": 256, "CHANNELS": 16, "num_warps": 8}
@@ -281,20 +281,20 @@ class TritonBatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, running: Running, rows: RunRows,
-        relu: bool,
+        ctx: Any, x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor,
+        bias: Tensor, momentum: float, eps: float, relu: bool, rows: RunRows,
     ) -> Tensor:  # fmt: skip
         x = x.contiguous()
         out, mean, scale = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
         few = [r for r, count in enumerate(rows.counts) if count < 2]
-        kept = [(running.mean[r].clone(), running.var[r].clone()) for r in few]
+        kept = [(running_mean[r].clone(), running_var[r].clone()) for r in few]
         normalize[sum_blocks(weight)](
-            x, out, rows.table, weight, bias, running.mean, running.var, mean, scale,
-            *weight.shape, running.eps, running.momentum, relu, **SUM,
+            x, out, rows.table, weight, bias, running_mean, running_var, mean, scale,
+            *weight.shape, eps, momentum, relu, **SUM,
         )  # fmt: skip
         for r, (old_mean, old_var) in zip(few, kept, strict=True):
-            running.mean[r], running.var[r] = old_mean, old_var
-            mean[r], scale[r] = old_mean, (old_var + running.eps).rsqrt()
+            running_mean[r], running_var[r] = old_mean, old_var
+            mean[r], scale[r] = old_mean, (old_var + eps).rsqrt()
             y = (rows.parts(x)[r] - mean[r]) * scale[r] * weight[r] + bias[r]
             rows.parts(out)[r].copy_(y.relu() if relu else y)
         ctx.save_for_backward(x, weight, bias, mean, scale)
@@ -318,7 +318,7 @@ class TritonBatchNorm(torch.autograd.Function):
                 g = g.masked_fill(normal * weight[r] + bias[r] <= 0, 0.0)
             place.copy_(g * weight[r] * scale[r])  # the statistics do not depend on x
             grad_w[r], grad_b[r] = (g * normal).sum(0), g.sum(0)
-        return grad_x, grad_w, grad_b, None, None, None
+        return grad_x, None, None, grad_w, grad_b, None, None, None, None
 
 
 def sum_blocks(by_channel: Tensor) -> tuple[int, int]:

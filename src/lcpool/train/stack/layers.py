@@ -22,7 +22,7 @@ from torch_geometric.nn import Linear as PyGLinear
 from lcpool.nn.lcsmp import Bias
 from lcpool.nn.norm import BatchNorm
 from lcpool.nn.score import Projection, project
-from lcpool.train.stack.rows import CannotStackError, Running, RunRows
+from lcpool.train.stack.rows import CannotStackError, RunRows
 
 ALIGNED = 64  # bytes: where torch lets a tensor begin
 TRITON = find_spec("triton") is not None
@@ -119,17 +119,17 @@ class StackedBatchNorm(Stacked):
         if self.training:
             self.num_batches_tracked.add_(1 if min(rows.counts) > 1 else rows.table[0] > 1)
             if kernels is not None:
-                running = Running(*own[:2], plain.momentum, plain.eps)
-                out: Tensor = kernels.TritonBatchNorm.apply(x, *own[2:], running, rows, self.relu)
+                options = (plain.momentum, plain.eps, self.relu)
+                out: Tensor = kernels.TritonBatchNorm.apply(x, *own, *options, rows)
                 return out
         if rows.at_once and not self.training:
             scale = self.weight * (self.running_var + plain.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
             normal = x * rows.spread(scale) + rows.spread(shift)
         else:
-            options = {"momentum": plain.momentum, "eps": plain.eps}
+            named = {"momentum": plain.momentum, "eps": plain.eps}
             parts = [
-                F.batch_norm(*values, training=self.training and len(values[0]) > 1, **options)
+                F.batch_norm(*values, training=self.training and len(values[0]) > 1, **named)
                 for values in zip(rows.parts(x), *own, strict=True)
             ]
             normal = torch.cat(parts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,15 +23,6 @@ GRAPHS = -1  # the level after the readout
 
 class CannotStackError(TypeError):
     """Runs that cannot go through the network as one; the message says why."""
-
-
-class Running(NamedTuple):
-    """Batch norm's running statistics, ``[runs, channels]``, and its options."""
-
-    mean: Tensor
-    var: Tensor
-    momentum: float
-    eps: float
 
 
 @dataclass(frozen=True)
