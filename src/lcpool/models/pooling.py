@@ -81,7 +81,7 @@ def make_pooling(
     return as_pooling(make_layer(cls, channels, options.ratio, num_clusters))
 
 
-def import_class(path: str) -> Callable[..., Any]:
+def import_class(path: str) -> Any:
     """The object at ``module:name``."""
     module, _, attribute = path.rpartition(":")
     if module.endswith(".py") or "/" in module:
@@ -92,7 +92,7 @@ def import_class(path: str) -> Callable[..., Any]:
             advice = f"'{'.'.join(file.with_suffix('').parts)}:{attribute}'"
         raise ValueError(f"'{path}' names a file: write {advice}.")
     try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        return getattr(importlib.import_module(module), attribute)
     except Exception as error:
         if place := place_in(module, error):
             why = f"{place}: {type(error).__name__}: {error}"
@@ -101,7 +101,6 @@ def import_class(path: str) -> Callable[..., Any]:
         else:  # a SyntaxError names its line itself
             why = f"{type(error).__name__}: {error}"
         raise ValueError(f"cannot import '{path}': {why}") from error
-    return found
 
 
 class OwnPoolingError(ValueError):
@@ -117,11 +116,9 @@ def own_errors(name: str) -> Iterator[None]:
     module = getattr(import_class(name), "__module__", "") if ":" in name else ""
     try:
         yield
-    except torch.OutOfMemoryError:
-        raise
     except Exception as error:
         place = place_in(module, error)
-        if place is None:
+        if place is None or isinstance(error, torch.OutOfMemoryError):
             raise
         raise OwnPoolingError(f"{place}: {type(error).__name__}: {error}") from error
 

@@ -138,10 +138,7 @@ def train_runs(
 def best_model(
     graphs: GraphSet, architecture: Architecture, trainers: list[Trainer]
 ) -> Model | None:
-    """The network of the run with the best validation accuracy, at its chosen epoch.
-
-    None if all runs diverged before an epoch was chosen.
-    """
+    """The best run's network by validation accuracy, at its chosen epoch; None if all diverged."""
     candidates = [
         (run.choices["accuracy"], trainer, position)
         for trainer in trainers

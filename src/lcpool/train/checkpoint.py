@@ -24,11 +24,9 @@ INTERVAL = 20.0
 
 
 class Checkpoint:
-    """The state of one trainer in a file.
+    """The state of one trainer in a file of ``folder``; without a folder nothing is written.
 
-    Args:
-        folder: where checkpoints are written; with None, there are none.
-        identity: what determines a training. Another identity is another file.
+    ``identity`` is what determines a training: another identity is another file.
     """
 
     def __init__(self, folder: str | Path | None, identity: dict[str, Any]) -> None:
@@ -56,10 +54,9 @@ class Checkpoint:
 
     def save(self, state: Callable[[], dict[str, Any]], now: bool = False) -> None:
         """Write ``state()`` if the last checkpoint is ``INTERVAL`` seconds old, or ``now``."""
-        if self.path is None or not (now or time.monotonic() - self.written > INTERVAL):
-            return
-        write_atomically(state(), self.path)
-        self.written = time.monotonic()
+        if self.path is not None and (now or time.monotonic() - self.written > INTERVAL):
+            write_atomically(state(), self.path)
+            self.written = time.monotonic()
 
     def remove(self) -> None:
         if self.path is not None:
@@ -71,8 +68,7 @@ class Checkpoint:
 def interrupt_later() -> Iterator[Callable[[], bool]]:
     """Delay Ctrl-C until the epoch is complete; a second Ctrl-C interrupts at once.
 
-    Yields:
-        A function that returns whether Ctrl-C was pressed.
+    Yields a function that returns whether Ctrl-C was pressed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False  # Only the main thread receives signals.

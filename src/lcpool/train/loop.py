@@ -116,11 +116,7 @@ class Trainer:
 
     @torch.no_grad()
     def _evaluate(self, indices: Sequence[Tensor]) -> Tensor:
-        """How each run does on its own graphs, ``[runs, 3]`` in float64.
-
-        The mean loss without auxiliary terms, the accuracy, and whether all predictions are the
-        same class.
-        """
+        """Each run's mean loss, accuracy, and whether it predicts one class only, ``[runs, 3]``."""
         self.stack.model.eval()
         runs, sums, predicted = len(indices), [], []
         for parts in zip(*(torch.split(index, EVAL_BATCH) for index in indices), strict=True):
@@ -211,15 +207,9 @@ def training(
     """Train until every run has ended, and test; continue from the checkpoint if there is one.
 
     Yields the trainer after each epoch. At the end it has ``tested``, unless it was stopped: then a
-    checkpoint was written.
-
-    Args:
-        trainer: what to train.
-        checkpoint: where to continue from. If it cannot be written, training goes on.
-        note: called with messages for the user.
-        asked_to_stop: whether to stop, asked before each epoch.
-        deadline: when to stop, in seconds since 1970. An epoch that would end later, if it took
-            as long as the one before, is not begun.
+    checkpoint was written. If none can be written, training goes on, and ``note`` is called once
+    with a message for the user. An epoch that would end after ``deadline`` (in seconds since 1970),
+    if it took as long as the one before, is not begun.
     """
     if (state := checkpoint.load(trainer.graphs.x.device)) is not None:
         trainer.load_state(state)

@@ -215,8 +215,7 @@ class Model:
                 network = Backbone(features, len(classes), mean_nodes, architecture)
             load_tensors(network, values["tensors"])
             return cls(network, classes, mean_nodes, values["dataset"], values["degrees"])
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError,
-                ValueError) as error:  # fmt: skip
+        except Exception as error:  # of any kind, as the values may be anything
             raise ValueError(
                 f"{path} does not fit: it is damaged, or was saved with another '{pool}' than "
                 f"there is now ({type(error).__name__}: {error})"

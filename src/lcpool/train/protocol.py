@@ -76,23 +76,20 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
 
     ``device``, if it is a GPU, is seeded too; ``torch.manual_seed`` would seed all GPUs.
     """
-    generators = [torch.default_generator]
-    if device is not None and device.type == "cuda":
-        number = torch.cuda.current_device() if device.index is None else device.index
-        generators.append(torch.cuda.default_generators[number])
-    states = [generator.get_state() for generator in generators]
+    gpus = [device] if device is not None and device.type == "cuda" else []
     of_python, of_numpy = random.getstate(), np.random.get_state()
-    for generator in generators:
-        generator.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    try:
-        yield
-    finally:
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)
+    with torch.random.fork_rng(gpus):
+        torch.default_generator.manual_seed(seed)
+        for gpu in gpus:
+            with torch.cuda.device(gpu):
+                torch.cuda.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        try:
+            yield
+        finally:
+            random.setstate(of_python)
+            np.random.set_state(of_numpy)
 
 
 @dataclass

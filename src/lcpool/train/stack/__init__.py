@@ -31,10 +31,7 @@ _close = partial(torch.allclose, rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 class Stack:
-    """Several networks as one, for batches with the graphs of run 0 first.
-
-    Args:
-        models: the networks, one per run; they may differ in the backbone only.
+    """Networks that differ at most in the backbone as one, for batches with run 0's graphs first.
 
     Raises:
         CannotStackError: if a pooling is not lcpool's, or a layer has parameters or buffers that

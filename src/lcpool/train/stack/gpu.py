@@ -97,11 +97,8 @@ def multiply(
             i = start + tl.arange(0, INPUTS)
             within = i < inputs
             rows = tl.load(x + at * inputs + i, (row < count)[:, None] & within[None, :], 0.0)
-            columns = tl.load(
-                weight + o[None, :] * by_output + i[:, None] * by_input,
-                within[:, None] & (o < outputs)[None, :],
-                0.0,
-            )
+            place = weight + o[None, :] * by_output + i[:, None] * by_input
+            columns = tl.load(place, within[:, None] & (o < outputs)[None, :], 0.0)
             total = tl.dot(rows, columns, total, input_precision=PRECISION)
         if BIASED:
             total += tl.load(bias + run * outputs + o, o < outputs, 0.0)[None, :]
