@@ -20,9 +20,9 @@ from lcpool.train.stack.rows import RunRows
 SUM = {"ROWS": 256, "CHANNELS": 16, "num_warps": 8}
 # A block of a program that multiplies.
 ROWS, OUTPUTS, INPUTS = 128, 64, 32
-# For the gradient of weights, a program sums PART rows, in blocks of so many rows, for a square of
-# the weights. Several parts are then added.
-PART, SQUARE = 2048, 64
+# For the gradient of weights, a program sums PART rows, SUMMED at a time, for a square of the
+# weights of SQUARE by SQUARE. Several parts are then added.
+PART, SUMMED, SQUARE = 2048, 64, 64
 
 
 @kernel
@@ -154,7 +154,7 @@ class TritonLinear(torch.autograd.Function):
         products, sums = x.new_empty(parts, *weight.shape), x.new_empty(parts, runs, outputs)
         weight_gradient[parts * runs, cdiv(outputs, SQUARE), cdiv(inputs, SQUARE)](
             grad, x, products, sums, rows.table, runs, inputs, outputs,
-            PART, 64, SQUARE, precision("bf16x6", x.dtype, x.device), num_warps=4, num_stages=2,
+            PART, SUMMED, SQUARE, precision("bf16x6", x.dtype, x.device), num_warps=4, num_stages=2,
         )  # fmt: skip
         of_weight, of_bias = (p[0] if parts == 1 else p.sum(0) for p in (products, sums))
         return grad_x, of_weight, of_bias if ctx.needs_input_grad[2] else None, None
