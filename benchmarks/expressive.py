@@ -2,15 +2,16 @@
 
     python benchmarks/expressive.py --folder shared/expressive
 
-Message passing tells two graphs apart at most where the Weisfeiler-Leman test (WL-1) does. A pooling
-behind it keeps that power if every row of S has the same positive sum and X' = SᵀX (Bianchi and
-Lachi, 2023). Here untrained networks with random parameters, in double precision, read pairs of
+Message passing tells two graphs apart at most where the Weisfeiler-Leman test (WL-1) does. A
+pooling behind it keeps that power if every row of S has the same positive sum and X' = SᵀX (Bianchi
+and Lachi, 2023). Here untrained networks with random parameters, in double precision, read pairs of
 graphs: three convolutions, the pooling, one more convolution, the sum over nodes.
 
-- WL-1 pairs: a random tree of 20 to 60 nodes without features and the same with one leaf moved, where
-  WL-1 tells them apart. "before" is the share that the network without a pooling tells apart.
-- EXP and CEXP (``--folder``): pairs of planar graphs. WL-1 tells none of EXP's apart, so no pooling
-  that treats renumbered graphs alike should; half of CEXP's were changed so that it does.
+- WL-1 pairs: a random tree of 20 to 60 nodes without features and the same with one leaf moved,
+  where WL-1 tells them apart. "before" is the share that the network without a pooling tells apart.
+- EXP and CEXP (``--folder``): pairs of planar graphs. WL-1 tells none of EXP's apart; half of
+  CEXP's were changed so that it does. What connects nodes over several hops, as LCPool, sees more
+  than WL-1.
 
 A pair counts as told apart only if its readouts differ by more than ``MARGIN`` times the largest
 difference between renumbered copies of one of the two graphs: a pooling that breaks ties by the
