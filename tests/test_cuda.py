@@ -19,7 +19,9 @@ from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
 from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import kernels
+from lcpool.ops.cells import cells, places, topk_of_components
 from lcpool.ops.neighbour_max import neighbour_max
+from lcpool.ops.topk import KeepPlan
 from lcpool.ops.weighted_sum import entry_dot, weighted_sum
 from lcpool.train.protocol import seeded
 
@@ -241,6 +243,21 @@ def test_assignment_connect_checks_on_the_device():
     with pytest.raises(ValueError, match="max_edges=3"):
         assignment_connect(case.edge_index, S, max_edges=3)
     assert assignment_connect(case.edge_index, S)[1].isfinite().all()
+
+
+@pytest.mark.parametrize(("num_graphs", "nodes"), [(40, 20), (3, 3000), (1, 20000)])
+@pytest.mark.parametrize("seed", range(4))
+def test_cells_are_those_of_the_cpu(num_graphs, nodes, seed):
+    x, edges, batch = graphs(seed, num_graphs, nodes)
+    edges = edges[:, :: seed + 2]  # sparser: long paths and several components
+    rank = torch.rand(x.size(0), generator=torch.Generator().manual_seed(seed)).bfloat16()
+    found = []
+    for device in ("cpu", "cuda"):
+        graph = Graph.of(x.to(device), edges.to(device), None, batch.to(device))
+        place = places(rank.to(device))
+        perm, _ = topk_of_components(place, graph, KeepPlan.of(0.2, graph))
+        found.append((place.cpu(), perm.cpu(), cells(graph, place, perm).cpu()))
+    assert all(map(torch.equal, *found))
 
 
 def test_blocks_stay_on_the_device(tmp_path):

@@ -1,4 +1,4 @@
-"""The candidates of the trial, in plain torch.
+"""The candidates of the trial: plain torch, and the kernels of :mod:`lcpool.ops.cells`.
 
 A candidate selects, connects and reduces in one of these ways (see ``README.md``):
 
@@ -9,7 +9,7 @@ A candidate selects, connects and reduces in one of these ways (see ``README.md`
 - reduce: **kept**, the gated features of the kept nodes; **gathered**, the sum of the gated
   features over the cell; **ungated**, the plain sum over the cell, with the gate's gradient alone.
 
-Graphs are taken as undirected. Loops run until nothing changes, so a GPU synchronises each round.
+Graphs are taken as undirected. A cover takes rounds, and a GPU synchronises in each.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from torch import Tensor
 from lcpool import LCSMP, Assignment, LocalClusterPooling, Score
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
+from lcpool.ops.cells import cells, places, topk_of_components
 from lcpool.ops.product import connect_assignment
 from lcpool.ops.topk import topk
 from lcpool.pool.scored import KeptNodes
@@ -57,14 +58,13 @@ class Candidate(LocalClusterPooling):
         h = self.score.gate(value, graph).to(graph.x.dtype)
         place = places(value)
         if self.cover:
-            kept = plan.kept.counts.to(place.device)
+            kept, n = plan.kept.counts.to(place.device), graph.num_nodes
             first = covering(graph.edge_index, place, graph.batch_vector(), kept)
+            key = torch.where(first, 2 * n - place, n - place)  # whole numbers, exact in a double
+            perm, batch = topk(key.double(), graph, plan)
         else:
-            first = best_of_components(graph.edge_index, place)
-        n = graph.num_nodes
-        key = torch.where(first, 2 * n - place, n - place)  # whole numbers, exact below 2²⁴
-        perm, batch = topk(key.float(), graph, plan)
-        label = cells_of(graph.edge_index, place, perm)
+            perm, batch = topk_of_components(place, graph, plan)
+        label = cells(graph, place, perm)
         weight = h if self.reduction == "gathered" else 1 + h - h.detach()
         S = Assignment.of_labels(label, perm.numel())
         S = S.with_weight(weight[S.node_index])
@@ -87,50 +87,9 @@ class Candidate(LocalClusterPooling):
         return S.with_weight(None).lift(x)
 
 
-def places(value: Tensor) -> Tensor:
-    """The place of each node by falling value, ties to the lower index: 0 is the best."""
-    order = value.detach().argsort(descending=True, stable=True)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(order.numel(), device=order.device)
-    return place
-
-
 def least(values: Tensor, edge_index: Tensor) -> Tensor:
     """The least value of each node and its neighbours."""
     return values.scatter_reduce(0, edge_index[1], values[edge_index[0]], "amin")
-
-
-def cells_of(edge_index: Tensor, place: Tensor, perm: Tensor) -> Tensor:
-    """The nearest kept node of each node as its position in ``perm``, −1 if none can be reached.
-
-    Breadth-first from all kept nodes at once. Of those equally near, the best is taken: a node at
-    distance t takes the best of its neighbours at distance t − 1.
-    """
-    none = place.numel()
-    owner = torch.full_like(place, none)  # the place of the kept node
-    owner[perm] = place[perm]
-    while True:
-        reached = least(owner, edge_index)
-        new = (owner == none) & (reached < none)
-        if not new.any():
-            break
-        owner = torch.where(new, reached, owner)
-    number = place.new_full((none + 1,), -1)
-    number[place[perm]] = torch.arange(perm.numel(), device=perm.device)
-    return number[owner]
-
-
-def best_of_components(edge_index: Tensor, place: Tensor) -> Tensor:
-    """Which nodes are the best of their connected component."""
-    label = place
-    node = torch.empty_like(place)
-    node[place] = torch.arange(place.numel(), device=place.device)
-    while True:
-        new = least(label, edge_index)
-        new = label[node[new]].minimum(new)  # jump: what is the label of the node that I point at?
-        if torch.equal(new, label):
-            return label == place
-        label = new
 
 
 def covering(edge_index: Tensor, place: Tensor, batch: Tensor, kept: Tensor) -> Tensor:

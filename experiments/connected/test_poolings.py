@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from experiments.connected import poolings
-from experiments.connected.poolings import CANDIDATES, best_of_components, cells_of, covering
+from experiments.connected.poolings import CANDIDATES, covering
 
 
 def graph_of(seed: int) -> nx.Graph:
@@ -46,26 +46,6 @@ def test_a_cover_is_that_of_one_by_one_and_at_most_half(seed: int):
     alone = nx.number_of_isolates(graph)
     assert nx.is_dominating_set(graph, set(half.nonzero().view(-1).tolist()))
     assert int(half.sum()) - alone <= (n - alone + 1) // 2
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_a_cell_has_the_nodes_nearest_to_it(seed: int):
-    graph = graph_of(seed)
-    edge_index, place = tensors(graph, seed)
-    perm = place.argsort()[: max(1, len(graph) // 4)]
-    found = cells_of(edge_index, place, perm)
-    far = dict(nx.all_pairs_shortest_path_length(graph))
-    for node in graph:
-        near = [(far[node][i], p) for p, i in enumerate(perm.tolist()) if i in far[node]]
-        assert int(found[node]) == (min(near)[1] if near else -1)
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_the_best_of_each_component(seed: int):
-    graph = graph_of(seed)
-    edge_index, place = tensors(graph, seed)
-    best = {min(part, key=lambda i: int(place[i])) for part in nx.connected_components(graph)}
-    assert set(best_of_components(edge_index, place).nonzero().view(-1).tolist()) == best
 
 
 @pytest.mark.parametrize("candidate", CANDIDATES, ids=lambda candidate: candidate.__name__)

@@ -150,6 +150,19 @@ class Kernels(Protocol):
         The last may be partial sums, which ``shifted_difference_backward`` adds.
         """
 
+    # cells: breadth-first searches over the neighbours of each node
+
+    def nearest_kept(
+        self, ptr: Tensor, node: Tensor, place: Tensor, perm: Tensor, counts: Tensor,
+        first: Tensor, /,
+    ) -> Tensor:  # fmt: skip
+        """The position in ``perm`` of each node's nearest kept node, −1 if none is reached."""
+
+    def best_of_components(
+        self, ptr: Tensor, node: Tensor, place: Tensor, counts: Tensor, first: Tensor, /
+    ) -> Tensor:
+        """Which nodes have the best place of their connected component."""
+
     # connect
 
     def connect_clusters(

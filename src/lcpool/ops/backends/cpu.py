@@ -1,5 +1,6 @@
 """Every kernel compiled for CPUs by numba, on first use, and cached on disk."""
 
+from lcpool.ops.cells.cpu import *
 from lcpool.ops.connect.cpu import *
 from lcpool.ops.fused_lcpool.cpu import *
 from lcpool.ops.gate.cpu import *

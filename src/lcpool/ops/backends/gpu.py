@@ -1,5 +1,6 @@
 """Every kernel compiled for GPUs by Triton, on first use, and cached on disk."""
 
+from lcpool.ops.cells.gpu import *
 from lcpool.ops.connect.gpu import *
 from lcpool.ops.fused_lcpool.gpu import *
 from lcpool.ops.gate.gpu import *

@@ -3,6 +3,7 @@
 The gradients among them are differentiable again: second derivatives go through them everywhere.
 """
 
+from lcpool.ops.cells.plain import *
 from lcpool.ops.connect.plain import *
 from lcpool.ops.fused_lcpool.plain import *
 from lcpool.ops.gate.plain import *
