@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from lcpool.cli.app import app
 from lcpool.cli.bench import _left, _seconds
-from lcpool.cli.checks import check_own_pooling
 from lcpool.cli.sweep import conclude
+from lcpool.cli.train import check_own_pooling
 from lcpool.sweep import Results, Store
 from lcpool.sweep.engines import worker
 

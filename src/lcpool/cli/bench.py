@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lcpool.cli.checks import import_from_here
 from lcpool.cli.errors import FAILED, one_line_errors
 from lcpool.cli.options import given, setting_options
+from lcpool.cli.train import import_from_here
 
 STOPPED = "stopped; the same command continues."
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -120,18 +120,16 @@ def bench(
             raise ValueError(f"--stack must be at least 1, not {stack}.")
         jobs = sweep.jobs_of(paper, file, said, root, stack)
         if dry_run:
-            from lcpool.cli.dry_run import print_jobs
-
-            print_jobs(jobs, store)
+            sweep.print_jobs(jobs, store)
             return
         if engine == "ray":
-            start = sweep.ray_engine(address, cpus, gpus)
+            from lcpool.sweep.engines.ray import RayEngine
+
+            on: Any = RayEngine(address, cpus, gpus)
         else:
-            start = sweep.local_engine(engine, device, workers, store, len(jobs))
-        code = sweep.run_sweep(
-            jobs, store, start, stack=stack, limit=_left(limit, began), epoch_timeout=timeout
-        )
-    raise typer.Exit(code)
+            on = sweep.local_engine(engine, device, workers, store, len(jobs))
+        options = {"stack": stack, "limit": _left(limit, began), "epoch_timeout": timeout}
+        raise typer.Exit(sweep.run_sweep(jobs, store, on, **options))
 
 
 @app.command()
@@ -143,7 +141,6 @@ def merge(
 ) -> None:
     """Add the runs of other stores to one. Its own runs do not change."""
     with one_line_errors("stopped; no store is half merged."):
-        from lcpool.sweep.merge import merge as merge_stores
         from lcpool.sweep.store import Store
 
         conflicts = 0
@@ -151,7 +148,7 @@ def merge(
             Store(path, readonly=True).close()
         with Store(into) as store:
             for path in sources:
-                merged = merge_stores(store, path)
+                merged = store.merge(path)
                 typer.echo(
                     f"{path}: {merged.added} runs added, {merged.same} already there, "
                     f"{len(merged.conflicts)} conflicts"

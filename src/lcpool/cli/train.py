@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lcpool.cli.checks import check_own_pooling, import_from_here
 from lcpool.cli.errors import one_line_errors, say
 from lcpool.cli.options import given, setting_options
 from lcpool.settings import SETTINGS, in_groups
@@ -90,6 +89,41 @@ def train(
             say(f"the model is in {save}")
         result.remove_checkpoints()  # Last: with them, a model that could not be saved is not lost.
         _ = result.model  # An error, also without --save, if all runs diverged.
+
+
+def import_from_here() -> None:
+    """Let modules of the current folder be imported, as ``python`` does and a script does not."""
+    if os.getcwd() not in sys.path:  # In full: "" means another folder in worker processes.
+        sys.path.append(os.getcwd())
+
+
+def check_own_pooling(name: str, hidden: int, ratio: float) -> None:
+    """Import, make and call a user's pooling once, before any data is read."""
+    import torch
+
+    from lcpool.models import Architecture, make_pooling
+    from lcpool.models.pooling import OwnPoolingError, own_errors
+    from lcpool.pool import PoolingError
+    from lcpool.pool.foreign import CALLED
+
+    try:
+        with own_errors(name):
+            layer = make_pooling(name, hidden, 1, Architecture(ratio=ratio))
+    except TypeError as error:
+        raise ValueError(f"cannot make '{name}' for {hidden} channels: {error}") from error
+    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    try:
+        with own_errors(name):
+            out = layer(torch.randn(4, hidden), edges, None, torch.tensor([0, 0, 1, 1]))
+    except (OwnPoolingError, PoolingError):  # These say where, or what to return instead.
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"a call of '{name}' on two small graphs failed: {type(error).__name__}: {error}; "
+            f"{CALLED}."
+        ) from error
+    if out.x.size(1) != hidden:
+        raise ValueError(f"'{name}' gave features of width {out.x.size(1)}, not {hidden}.")
 
 
 def _check_file(path: Path) -> None:

@@ -117,12 +117,3 @@ OF_RUN = tuple(c for c in COLUMNS if c not in OF_CELL)
 FIGURES = tuple(column.name for column in COLUMNS if column.group == OUTCOME)
 # What identifies a run.
 KEY = (*(column.name for column in OF_CELL), "run")
-
-
-def quoted(names: tuple[str, ...]) -> str:
-    """Names for a query, in quotes: ``commit`` is a keyword of SQL.
-
-    >>> quoted(("run", "commit"))
-    '"run", "commit"'
-    """
-    return ", ".join(f'"{name}"' for name in names)

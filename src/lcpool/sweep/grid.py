@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -58,13 +58,13 @@ class Dataset:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
         if graphs.num_classes < 2:
             raise ValueError(f"{graphs.name} has {classes_of(graphs)}; training needs two classes.")
-        by_name = isinstance(source, str | os.PathLike)
-        return cls(
-            name=graphs.name,
-            digest=fingerprint(graphs),
-            source=_lasting(os.fspath(source)) if by_name else graphs,  # type: ignore[arg-type]
-            root=None if root is None else str(Path(root).expanduser().absolute()),
-        )
+        lasting: str | GraphSet = graphs
+        if isinstance(source, str | os.PathLike):  # A bare word is a name; a path becomes absolute.
+            path, lasting = Path(source).expanduser(), os.fspath(source)
+            if path.name != lasting or path.suffix == ".zip":
+                lasting = str(path.absolute())
+        folder = None if root is None else str(Path(root).expanduser().absolute())
+        return cls(graphs.name, fingerprint(graphs), lasting, folder)
 
     def load(self) -> GraphSet:
         """The graphs, with the name they have here."""
@@ -72,12 +72,6 @@ class Dataset:
         if fingerprint(graphs) != self.digest:
             raise ValueError(f"{self.name} ({self.source}) has changed: its graphs differ.")
         return replace(graphs, name=self.name)
-
-
-def _lasting(source: str) -> str:
-    """A path as an absolute path; a bare word is a name."""
-    path = Path(source).expanduser()
-    return source if path.name == source and path.suffix != ".zip" else str(path.absolute())
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +84,14 @@ class Cell:
 
     # Not by values: a ratio of 1 (one node) and of 1.0 (all nodes) are equal numbers.
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cell) and (self.dataset, self.config) == (
-            other.dataset, other.config,
-        )  # fmt: skip
+        return isinstance(other, Cell) and self._identity == other._identity
 
     def __hash__(self) -> int:
-        return hash((self.dataset, self.config))
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[Dataset, str]:
+        return self.dataset, self.config
 
     @cached_property
     def config(self) -> str:
@@ -119,9 +115,9 @@ class Cell:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns of a table of runs that are the same for all runs of this cell."""
-        settings = flat(self.architecture, self.protocol)
-        own = {"dataset": self.dataset.name, "config": self.config}
-        return {c.name: {**settings, **own}[c.name] for c in OF_CELL}
+        known = flat(self.architecture, self.protocol)
+        known |= {"dataset": self.dataset.name, "config": self.config}
+        return {column.name: known[column.name] for column in OF_CELL}
 
     @property
     def names(self) -> tuple[str, str, str, str]:
@@ -131,7 +127,7 @@ class Cell:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of network and protocol, without names and split."""
+        """The settings without names and split."""
         return unnamed(flat(self.architecture, self.protocol))
 
 
@@ -216,24 +212,19 @@ class Grid:
         choices = {name: SETTINGS[name].choices for name in ("backbone", "conv")}
         return {"dataset": PAPER_DATASETS, **choices, "split": "shared"}
 
-    def configurations(self) -> Iterator[tuple[Architecture, Protocol]]:
+    def configurations(self) -> list[tuple[Architecture, Protocol]]:
         """Every different combination of settings, the first setting outermost."""
-        seen = set()
+        found: dict[str, tuple[Architecture, Protocol]] = {}
         for values in itertools.product(*self.settings.values()):
             network, protocol = in_groups(dict(zip(self.settings, values, strict=True)))
-            found = as_read(Architecture(**network)), Protocol(**protocol)
-            if (text := config_text(*found)) not in seen:
-                seen.add(text)
-                yield found
+            both = as_read(Architecture(**network)), Protocol(**protocol)
+            found.setdefault(config_text(*both), both)
+        return list(found.values())
 
     def cells(self, datasets: Mapping[Any, Dataset]) -> list[Cell]:
         """Every cell, datasets outermost; ``datasets`` maps :attr:`datasets` to what they are."""
-        combinations = list(self.configurations())
-        return [
-            Cell(datasets[dataset], *combination)
-            for dataset in self.datasets
-            for combination in combinations
-        ]
+        pairs = itertools.product(self.datasets, self.configurations())
+        return [Cell(datasets[dataset], *configuration) for dataset, configuration in pairs]
 
 
 def as_read(network: Architecture) -> Architecture:
@@ -257,16 +248,16 @@ def make_jobs(
     loaded: dict[Any, Dataset] = {}
     for grid in grids:
         for source in grid.datasets:
-            if isinstance(source, Dataset):
-                loaded[source] = source
-            elif source not in loaded:
-                loaded[source] = Dataset.of(source, root)
+            if source not in loaded:
+                loaded[source] = source if isinstance(source, Dataset) else Dataset.of(source, root)
         for cell in grid.cells(loaded):
-            shared = replace(cell.protocol, split="shared")
-            key = config_text(replace(cell.architecture, backbone="hierarchical"), shared)
+            network = replace(cell.architecture, backbone="hierarchical")
+            key = config_text(network, replace(cell.protocol, split="shared"))
             runs = alike.setdefault((cell.dataset, key), {})
             runs[cell] = max(grid.runs, runs.get(cell, 0))
-    check_names(loaded.values())
+    for one, other in itertools.combinations(loaded.values(), 2):
+        if one.name == other.name and one != other:
+            raise ValueError(f"two different datasets are called {one.name}: rename one.")
     found = [job for runs in alike.values() for job in _jobs(runs, stack)]
     words = labels([job.cells[0].settings for job in found])
     return [replace(job, label=label) for job, label in zip(found, words, strict=True)]
@@ -280,14 +271,6 @@ def _jobs(runs: Mapping[Cell, int], stack: int | None) -> list[Job]:
             parts.append([])
         parts[-1] += [(cell, number) for number in range(count)]
     return [Job(tuple(part)) for part in parts]
-
-
-def check_names(datasets: Iterable[Dataset]) -> None:
-    """Refuse two different datasets of the same name."""
-    seen: dict[str, Dataset] = {}
-    for dataset in datasets:
-        if seen.setdefault(dataset.name, dataset) != dataset:
-            raise ValueError(f"two different datasets are called {dataset.name}: rename one.")
 
 
 def read_grids(path: Path, over: Mapping[str, Any]) -> list[Grid]:

@@ -22,6 +22,7 @@ from lcpool.sweep.store import Store, unpack
 Key = tuple[Any, ...]
 
 _SQLITE = b"SQLite format 3\0"
+_DTYPES = {column.name: column.dtype for column in EXPORTED}
 
 
 def key(row: Mapping[str, Any]) -> Key:
@@ -70,7 +71,7 @@ class Results:
         found = store.runs()
         curves = {key(row): unpack(row["curves"]).astype(np.float32) for row in found}
         runs = pd.DataFrame(found, columns=NAMES)
-        return cls(runs.astype(_dtypes()), curves, _failures(store))
+        return cls(runs.astype(_DTYPES), curves, _failures(store))
 
     def write(self, path: str | Path) -> Path:
         """Write a CSV file and, beside it, the curves; in a folder, ``runs.csv``."""
@@ -104,17 +105,12 @@ class Results:
         return Results(runs, {name: c for name, c in self.curves.items() if name in kept})
 
 
-def _dtypes() -> dict[str, str]:
-    return {column.name: column.dtype for column in EXPORTED}
-
-
 def _read(path: Path) -> Results:
     if not path.is_file():
         raise ValueError(f"{path} is not a file of results: name a store, or an exported CSV.")
     with path.open("rb") as file:
-        is_store = file.read(len(_SQLITE)) == _SQLITE
-    if not is_store:
-        return _read_csv(path)
+        if file.read(len(_SQLITE)) != _SQLITE:
+            return _read_csv(path)
     with Store(path, readonly=True) as store:
         return Results.of(store)
 
@@ -148,7 +144,7 @@ def _read_csv(path: Path) -> Results:
     if missing := [column.name for column in lacking if not column.absent]:
         raise ValueError(f"{what}: it lacks {', '.join(missing)}. {instead}")
     runs = unprotected(runs.assign(**{column.name: "" for column in lacking})[list(NAMES)])
-    for name, dtype in _dtypes().items():
+    for name, dtype in _DTYPES.items():
         try:
             runs[name] = runs[name].replace("", "nan" if dtype == "float64" else "").astype(dtype)
         except (ValueError, OverflowError) as error:

@@ -13,6 +13,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from lcpool.sweep.columns import COLUMNS, KEY, OF_CELL, OF_RUN, TYPES, quoted
+from lcpool.sweep.columns import COLUMNS, FIGURES, KEY, OF_CELL, OF_RUN, TYPES
 from lcpool.sweep.grid import Cell, Dataset, Job
 
 VERSION = 4
@@ -47,6 +48,15 @@ Row = dict[str, Any]
 
 class StoreError(ValueError):
     """A store that cannot be used; the message says why and what to do."""
+
+
+@dataclass
+class Merged:
+    """How many runs were new, how many were there already, and what was not added and why."""
+
+    added: int = 0
+    same: int = 0
+    conflicts: list[str] = field(default_factory=list)
 
 
 class Store:
@@ -99,27 +109,27 @@ class Store:
         """Create the tables of a new store; refuse a file that is no store of this version."""
         if not self.readonly and self._empty():
             self._create()
-        (kind,) = self.connection.execute("PRAGMA application_id").fetchone()
-        if kind != APPLICATION:
+        if self._value("PRAGMA application_id") != APPLICATION:
             raise StoreError(f"{self.path} is not an lcpool store; it was not changed.")
-        (version,) = self.connection.execute("PRAGMA user_version").fetchone()
-        if version != VERSION:
+        if (version := self._value("PRAGMA user_version")) != VERSION:
             age = "a newer" if version > VERSION else "an older"
             raise StoreError(
                 f"{self.path} was written by {age} lcpool (format {version}; this one reads "
                 f"{VERSION}); it was not changed. Install that version."
             )
-        (verdict,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
+        verdict = self._value("PRAGMA quick_check(1)")
         tables = self.connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table'")
         if verdict == "ok" and [table["sql"] for table in tables] != TABLES:
             verdict = "its tables are not those of a store"
         if verdict != "ok":
             raise StoreError(_damaged(self.path, verdict))
 
+    def _value(self, query: str) -> Any:
+        return self.connection.execute(query).fetchone()[0]
+
     def _empty(self) -> bool:
-        (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        (kind,) = self.connection.execute("PRAGMA application_id").fetchone()
-        return bool(tables == 0 and kind == 0)
+        tables = self._value("SELECT count(*) FROM sqlite_master")
+        return bool(tables == self._value("PRAGMA application_id") == 0)
 
     def _create(self) -> None:
         self.use_log()
@@ -162,10 +172,9 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            words = _in_words(error, self.path)
-            if words is None:
-                raise
-            raise StoreError(words) from error
+            if words := _in_words(error, self.path):
+                raise StoreError(words) from error
+            raise
         except OSError as error:
             raise StoreError(f"{self.path} cannot be opened: {error.strerror}.") from error
 
@@ -275,26 +284,63 @@ class Store:
 
     def plan(self, cells: Iterable[Cell], stack: int | None) -> None:
         """Store how many runs fit as one, so that a continued cell uses the same stacks."""
+        values = [(stack, cell.id) for cell in cells]
         with self.transaction() as connection:
-            values = [(stack, cell.id) for cell in cells]
             connection.executemany("UPDATE cells SET stack = ? WHERE id = ?", values)
 
     def fail(self, cells: Iterable[Cell], reason: str, now: float) -> None:
         """Enter a failure of these cells."""
+        values = [(cell.id, now, reason) for cell in cells]
         with self.transaction() as connection:
-            values = [(cell.id, now, reason) for cell in cells]
             connection.executemany("INSERT INTO failures VALUES (?, ?, ?)", values)
 
+    def merge(self, path: Path) -> Merged:
+        """Add the runs of another store: all of them, or none if there is an error.
 
-def add_cell(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+        Two runs are the same if their figures are; time and machine may differ.
+        """
+        merged = Merged()
+        with Store(path, readonly=True) as source, self.transaction() as connection:
+            known = {row["name"]: row["digest"] for row in self.rows("SELECT * FROM datasets")}
+            rows = [tuple(row) for row in source.rows("SELECT * FROM datasets")]
+            connection.executemany("INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?)", rows)
+            others = [name for name, digest, *_ in rows if known.get(name, digest) != digest]
+            merged.conflicts += [f"{name}: other data of the same name" for name in others]
+            for row in source.runs():
+                if row["dataset"] not in others:
+                    self._merge_run(connection, row, merged)
+        return merged
+
+    def _merge_run(self, connection: sqlite3.Connection, row: Row, merged: Merged) -> None:
+        names = (row[name] for name in ("dataset", "backbone", "conv", "pool", "split"))
+        name = f"{' '.join(names)} run {row['run']}"
+        query = "SELECT id FROM cells WHERE dataset = ? AND config = ? AND code != ? AND current"
+        if self.rows(query, row["dataset"], row["config"], row["code"]):
+            merged.conflicts.append(f"{name}: another version of the pooling's file")
+            return
+        found = self.rows("SELECT * FROM runs WHERE cell = ? AND run = ?", row["cell"], row["run"])
+        if not found:
+            add_cell(connection, row)
+            add_run(connection, row)
+            merged.added += 1
+        elif differ := differing(found[0], row):
+            merged.conflicts.append(f"{name}: other {', '.join(differ)}")
+        else:
+            merged.same += 1
+
+
+def differing(one: Row | sqlite3.Row, other: Row) -> list[str]:
+    """The figures in which two runs differ."""
+    return [name for name in FIGURES if one[name] != other[name]]
+
+
+def add_cell(connection: sqlite3.Connection, values: Row) -> None:
     """Enter a cell; the columns of one that is there are set again, should they be damaged."""
-    _insert(connection, "cells", CELL, values)
-    columns = ", ".join(f'"{name}" = ?' for name in CELL)
-    new = [values[name] for name in CELL]
-    connection.execute(f"UPDATE cells SET {columns} WHERE id = ?", (*new, values["id"]))
+    again = ", ".join(f'"{name}" = excluded."{name}"' for name in CELL)
+    _insert(connection, "cells", CELL, values, f"(id) DO UPDATE SET {again}")
 
 
-def add_run(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+def add_run(connection: sqlite3.Connection, values: Row) -> None:
     """Enter a run with its checksum, unless it is there."""
     typed = {
         column.name: None if values[column.name] is None else TYPES[column.sql](values[column.name])
@@ -302,21 +348,23 @@ def add_run(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
     }
     cell = connection.execute("SELECT * FROM cells WHERE id = ?", (values["cell"],)).fetchone()
     row = {**dict(cell), **typed, "cell": values["cell"]}
-    _insert(connection, "runs", RUN, {**row, "checksum": checksum(row)})
+    _insert(connection, "runs", RUN, {**row, "checksum": checksum(row)}, "DO NOTHING")
+
+
+def _insert(
+    connection: sqlite3.Connection, table: str, names: Sequence[str], values: Row, known: str
+) -> None:
+    """Enter a row; ``known`` is what to do if it is there."""
+    columns = ", ".join(f'"{name}"' for name in names)  # in quotes: COMMIT is a word of SQL
+    marks = ", ".join("?" * len(names))
+    query = f"INSERT INTO {table} ({columns}) VALUES ({marks}) ON CONFLICT {known}"
+    connection.execute(query, [values[name] for name in names])
 
 
 def checksum(row: Mapping[str, Any]) -> str:
     """A digest of all columns of a run and of its cell, curves included."""
     values = [row[name] for name in ("cell", "code", *(column.name for column in COLUMNS))]
     return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
-
-
-def _insert(
-    connection: sqlite3.Connection, table: str, names: tuple[str, ...], values: Mapping[str, Any]
-) -> None:
-    marks = ", ".join("?" * len(names))
-    query = f"INSERT OR IGNORE INTO {table} ({quoted(names)}) VALUES ({marks})"
-    connection.execute(query, [values[name] for name in names])
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -339,45 +387,47 @@ def unpack(content: bytes) -> NDArray[np.float64]:
 
 
 class WorkFolder:
-    """The folder ``STORE.work`` beside a store: checkpoints, logs of workers, claims."""
+    """The folder ``STORE.work`` beside a store: checkpoints, logs of workers, claims.
+
+    An interrupted training continues from the checkpoints of its first run's cell.
+    """
 
     def __init__(self, store: Path) -> None:
         self.path = store.absolute().with_name(f"{store.name}.work")
-        self.claims = self.path / "claims"
-
-    def checkpoints(self, cell: Cell) -> Path:
-        """Where an interrupted training whose first run is of this cell continues from."""
-        return self.path / "checkpoints" / cell.id
+        self.checkpoints, self.claims = self.path / "checkpoints", self.path / "claims"
 
     def has_checkpoint(self, job: Job) -> bool:
         """Whether a training of this job would continue from a checkpoint."""
-        return any(any(self.checkpoints(cell).glob("*.ckpt")) for cell in job.cells)
+        return any(any((self.checkpoints / cell.id).glob("*.ckpt")) for cell in job.cells)
 
     def has_left(self, job: Job) -> bool:
         """Whether there are checkpoints or claims of this job."""
-        paths = [p for c in job.cells for p in (self.checkpoints(c), self.claims / c.id)]
-        return any(path.exists() for path in paths)
+        folders = (self.checkpoints, self.claims)
+        return any((folder / cell.id).exists() for cell in job.cells for folder in folders)
 
     def forget(self, job: Job) -> None:
         """Remove the checkpoints of a finished job, also those of other stacks of its runs."""
         for cell in job.cells:
-            shutil.rmtree(self.checkpoints(cell), ignore_errors=True)
+            shutil.rmtree(self.checkpoints / cell.id, ignore_errors=True)
 
     def clean_up(self) -> None:
         """Remove the folder, unless a checkpoint is in it."""
         for log in self.path.glob("worker-*.log"):  # of commands that were killed
             if not psutil.pid_exists(int(log.name.split("-")[1])):
                 log.unlink(missing_ok=True)
-        kept = self.path / "checkpoints"
-        for empty in (*kept.glob("*"), kept, self.claims, self.path):
+        for empty in (*self.checkpoints.glob("*"), self.checkpoints, self.claims, self.path):
             with contextlib.suppress(OSError):
                 empty.rmdir()
 
 
 def _in_words(error: sqlite3.Error, path: Path) -> str | None:
     """The message for a user; None for errors that are bugs."""
-    name = getattr(error, "sqlite_errorname", "") or ""
-    if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and _is_full(path)):
+    name: str = getattr(error, "sqlite_errorname", "")
+    with contextlib.suppress(OSError):
+        # SQLite has several errors for a disk that has no room for a page.
+        if name.startswith("SQLITE_IOERR") and shutil.disk_usage(path.parent).free < 2**16:
+            name = "SQLITE_FULL"
+    if name == "SQLITE_FULL":
         return (
             f"the disk of {path} is full. What was stored before is safe: "
             "free some space, and the same command continues."
@@ -396,14 +446,6 @@ def _in_words(error: sqlite3.Error, path: Path) -> str | None:
     if name.startswith("SQLITE_CORRUPT") or "no such table" in str(error):
         return _damaged(path, str(error))
     return None
-
-
-def _is_full(path: Path) -> bool:
-    """Whether there is no room for a page; SQLite has several errors for that."""
-    try:
-        return shutil.disk_usage(path.absolute().parent).free < 2**16
-    except OSError:
-        return False
 
 
 def _damaged(path: Path, error: str) -> str:

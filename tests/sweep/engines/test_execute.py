@@ -5,9 +5,7 @@ import pytest
 import torch
 from sweep.sweeping import CPU, GRAPHS, small_jobs
 
-from lcpool.sweep.engines import execute
-from lcpool.sweep.engines.execute import attempt, commit
-from lcpool.sweep.engines.task import (
+from lcpool.sweep.engine import (
     Begun,
     Ended,
     EpochDone,
@@ -19,6 +17,8 @@ from lcpool.sweep.engines.task import (
     Task,
     in_short,
 )
+from lcpool.sweep.engines import execute
+from lcpool.sweep.engines.execute import attempt, commit
 from lcpool.sweep.store import unpack
 from lcpool.train import Trainer, checkpoint, train
 from lcpool.train.device import is_fault

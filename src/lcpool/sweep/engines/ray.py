@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from lcpool.sweep.engines.engine import EngineError, Happened
+from lcpool.sweep.engine import Ended, EngineError, Event, Failed, Happened, Last, Stopped, Task
 from lcpool.sweep.engines.execute import attempt
-from lcpool.sweep.engines.task import Ended, Event, Failed, Stopped, Task
 
 RECOUNT = 5.0  # seconds between two counts of the cluster's nodes
 ABSENT = 120.0  # seconds to wait for a node to come back
@@ -72,7 +71,10 @@ class RayEngine:
         self.at_work[self.remote.remote(task)] = task
 
     def events(self, timeout: float) -> list[Happened]:
-        self._check_nodes()
+        if self.slots:
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > ABSENT:
+            raise EngineError("no node is left in the Ray cluster.")
         if not self.at_work:
             time.sleep(timeout)
             return []
@@ -80,14 +82,13 @@ class RayEngine:
         if not self.ray.wait(streams, num_returns=1, timeout=timeout)[0]:
             return []
         ready, _ = self.ray.wait(streams, num_returns=len(streams), timeout=0)
-        return [self._next(stream) for stream in ready]
-
-    def _next(self, stream: Any) -> Happened:
-        task = self.at_work[stream]
-        event = self._event(stream)
-        if isinstance(event, Ended | Stopped | Failed):
-            del self.at_work[stream]
-        return task, event
+        happened: list[Happened] = []
+        for stream in ready:
+            event = self._event(stream)
+            happened.append((self.at_work[stream], event))
+            if isinstance(event, Last):
+                del self.at_work[stream]
+        return happened
 
     def _event(self, stream: Any) -> Event:
         from ray import exceptions
@@ -104,13 +105,6 @@ class RayEngine:
         except exceptions.RayError as error:
             return Failed(str(error))
         return event
-
-    def _check_nodes(self) -> None:
-        """Give up when there has been no node to train on for long."""
-        if self.slots:
-            self._seen = time.monotonic()
-        elif time.monotonic() - self._seen > ABSENT:
-            raise EngineError("no node is left in the Ray cluster.")
 
     def stop(self) -> None:
         """Cancel what would not stop by its deadline; it continues from its last checkpoint."""

@@ -1,4 +1,4 @@
-"""The messages between a sweep and its workers: a task goes out, events come back."""
+"""The messages between a sweep and an engine: a task goes out, events come back."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
+from typing import Protocol, TypeGuard
 
 from lcpool.models.pooling import OwnPoolingError
 from lcpool.sweep.grid import Wanted
 from lcpool.sweep.store import Row
+from lcpool.train.training import Halved
 
 # How a traceback names an error in a user's pooling.
 _OWN = f"{OwnPoolingError.__module__}.{OwnPoolingError.__qualname__}"
@@ -32,11 +33,8 @@ class Begun:
     """A worker has started the task."""
 
 
-@dataclass(frozen=True)
-class Planned:
-    """How many runs are trained as one from now on."""
-
-    stack: int
+# How many runs are trained as one from now on.
+Planned = Halved
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,13 @@ class Finished:
     """A stack of runs has ended; these are its rows for the store."""
 
     rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A message for the user."""
+
+    message: str
 
 
 @dataclass(frozen=True)
@@ -75,14 +80,43 @@ class Failed:
     counts: bool = True  # whether the task itself may be the cause
 
 
-@dataclass(frozen=True)
-class Noted:
-    """A message for the user."""
-
-    message: str
+Last = Ended | Stopped | Failed
+Event = Begun | Planned | EpochDone | Finished | Noted | Last
+Happened = tuple[Task | None, Event]  # None: the event concerns no task
 
 
-Event = Begun | Planned | EpochDone | Finished | Ended | Stopped | Failed | Noted
+class EngineError(RuntimeError):
+    """An engine that cannot train anything at all."""
+
+
+class Engine(Protocol):
+    """Trains several tasks at once. The last event of a task is Ended, Stopped or Failed.
+
+    Tasks that one GPU fault took down fail together, with ``fault``, in one call of ``events``.
+    """
+
+    @property
+    def slots(self) -> int:
+        """How many tasks can be trained at once."""
+
+    @property
+    def share(self) -> float:
+        """The share of a GPU's memory that each task may use."""
+
+    def submit(self, task: Task) -> None:
+        """Begin a task; there must be a free slot."""
+
+    def events(self, timeout: float) -> list[Happened]:
+        """Wait up to ``timeout`` seconds for events, and return them."""
+
+    def stop(self) -> None:
+        """Ask all tasks to stop after the current epoch."""
+
+    def abandon(self, task: Task) -> None:
+        """Kill a task; it sends no more events."""
+
+    def close(self) -> None:
+        """End at once, and kill whatever still trains."""
 
 
 def is_fault(event: Event) -> TypeGuard[Failed]:
