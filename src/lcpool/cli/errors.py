@@ -16,11 +16,7 @@ OUT_OF_MEMORY = "the GPU's memory is too small for this: try a smaller --stack o
 
 @contextmanager
 def one_line_errors(when_interrupted: str) -> Iterator[None]:
-    """Print errors and warnings as one line each; errors and Ctrl-C end with an exit status.
-
-    Args:
-        when_interrupted: the message after Ctrl-C.
-    """
+    """Print errors and warnings as one line each; errors and Ctrl-C end with an exit status."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: say(str(message))

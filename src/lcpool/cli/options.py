@@ -21,9 +21,7 @@ Command = Callable[..., Any]
 def setting_options(several: bool = False) -> Callable[[Command], Command]:
     """Give a command with ``**settings`` an option per setting, before its other options.
 
-    Args:
-        several: whether an option takes several values, with commas or repeated; it has its plural
-            as a second name then.
+    With ``several`` an option takes several values, and has its plural as a second name.
     """
 
     def add(command: Command) -> Command:

@@ -119,11 +119,10 @@ def conclude(outcome: Outcome, store: Path) -> int:
     )
     if outcome.others:
         say(f"also training: {', '.join(outcome.others)}")
-    if failed := len(outcome.failed):
-        theirs = "its traceback is" if failed == 1 else "their tracebacks are"
+    if outcome.failed:
         say(
-            f"{counted(failed, 'job')} failed; {theirs} in the store's table 'failures'. "
-            "The same command tries again."
+            f"{counted(len(outcome.failed), 'job')} failed, with tracebacks in the store's table "
+            "'failures'. The same command tries again."
         )
     if left := len(outcome.left):
         why = outcome.stopped or "trained elsewhere"

@@ -28,9 +28,7 @@ place = partial(typer.Option, rich_help_panel="Where, and what comes out")
 @setting_options()
 def train(
     context: typer.Context,
-    dataset: Annotated[
-        str, typer.Argument(help="A TU dataset, a folder or zip of one, or 'builtin'.")
-    ],
+    dataset: Annotated[str, typer.Argument(help="A TU name, a folder or zip, or 'builtin'.")],
     *,
     device: Annotated[
         str | None, place(help="cpu, cuda or cuda:N.", show_default="a GPU if there is one")
@@ -38,20 +36,12 @@ def train(
     stack: Annotated[
         int | None, place(help="The most runs to train as one.", show_default="as many as fit")
     ] = None,
-    root: Annotated[
-        Path | None, place(help="Folder to look for the dataset in, and to download to.")
-    ] = None,
+    root: Annotated[Path | None, place(help="Folder of datasets, also to download to.")] = None,
     checkpoints: Annotated[
-        Path | None,
-        place(
-            help="Folder for checkpoints, from which an interrupted training continues.",
-            show_default="in the user's cache folder",
-        ),
+        Path | None, place(help="Folder for checkpoints.", show_default="in the user's cache")
     ] = None,
     save: Annotated[Path | None, place(help="Write the best run's model to this file.")] = None,
-    as_json: Annotated[
-        bool, place("--json", help="Print the result as JSON, alone on stdout.")
-    ] = False,
+    as_json: Annotated[bool, place("--json", help="Print JSON, alone on stdout.")] = False,
     **settings: Any,
 ) -> None:
     """Train a network by the paper's protocol, several runs as one.
@@ -81,7 +71,7 @@ def train(
             )  # fmt: skip
     with one_line_errors("stopped."):
         if as_json:
-            typer.echo(json.dumps(_without_nan(result.to_dict()), allow_nan=False))
+            typer.echo(json.dumps(_without_nan(result.to_dict())))
         else:
             _print_result(result)
         if save is not None and result.best is not None:
@@ -152,11 +142,7 @@ def _checkpoint_folder(named: Path | None) -> Path | None:
 
 def _without_nan(values: Any) -> Any:
     """The same with None for NaN and infinity, which JSON does not have."""
-    if isinstance(values, dict):
-        return {key: _without_nan(value) for key, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [_without_nan(value) for value in values]
-    return None if isinstance(values, float) and not math.isfinite(values) else values
+    return json.loads(json.dumps(values), parse_constant=lambda _: None)
 
 
 def _print_result(result: Result) -> None:

@@ -33,11 +33,6 @@ class Column:
         return DTYPES["REAL" if self.sql == "INTEGER" and self.null else self.sql]
 
     @property
-    def csv_dtype(self) -> str:
-        """Its type when a CSV file is written: whole numbers without a decimal point."""
-        return "Int64" if self.sql == "INTEGER" else self.dtype
-
-    @property
     def schema(self) -> str:
         return f'"{self.name}" {self.sql}{"" if self.null else " NOT NULL"}'
 

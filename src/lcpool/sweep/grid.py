@@ -74,29 +74,18 @@ class Dataset:
         return replace(graphs, name=self.name)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Cell:
     """A dataset, a network and a protocol, of which there are several runs."""
 
     dataset: Dataset
-    architecture: Architecture
-    protocol: Protocol
+    # Compared by their text: a ratio of 1 (one node) and of 1.0 (all nodes) are equal numbers.
+    architecture: Architecture = field(compare=False)
+    protocol: Protocol = field(compare=False)
+    config: str = field(init=False, repr=False)  # both as canonical JSON
 
-    # Not by values: a ratio of 1 (one node) and of 1.0 (all nodes) are equal numbers.
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cell) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
-    @property
-    def _identity(self) -> tuple[Dataset, str]:
-        return self.dataset, self.config
-
-    @cached_property
-    def config(self) -> str:
-        """Everything but the data, as canonical JSON."""
-        return config_text(self.architecture, self.protocol)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "config", config_text(self.architecture, self.protocol))
 
     @cached_property
     def code(self) -> str:
@@ -167,11 +156,10 @@ class Job:
         return "+".join(dict.fromkeys(cell.protocol.split for cell in self.cells))
 
     @property
-    def names(self) -> tuple[str, str, str, str]:
+    def names(self) -> tuple[str, ...]:
         """Dataset, backbone or backbones, convolution, pooling."""
-        dataset, _, conv, pool = self.cells[0].names
-        backbones = dict.fromkeys(cell.architecture.backbone for cell in self.cells)
-        return dataset, "+".join(backbones), conv, pool
+        columns = zip(*(cell.names for cell in self.cells), strict=True)
+        return tuple("+".join(dict.fromkeys(column)) for column in columns)
 
     def __str__(self) -> str:
         label = [f"({self.label})"] if self.label else []
@@ -216,24 +204,19 @@ class Grid:
         """Every different combination of settings, the first setting outermost."""
         found: dict[str, tuple[Architecture, Protocol]] = {}
         for values in itertools.product(*self.settings.values()):
-            network, protocol = in_groups(dict(zip(self.settings, values, strict=True)))
-            both = as_read(Architecture(**network)), Protocol(**protocol)
-            found.setdefault(config_text(*both), both)
+            groups = in_groups(dict(zip(self.settings, values, strict=True)))
+            network, protocol = Architecture(**groups[0]), Protocol(**groups[1])
+            # What a pooling does not read has its default: a grid over `hops` has one cell without
+            # pooling, not several equal ones.
+            unread = [one for one in SETTINGS.values() if not one.read_by(network.pool)]
+            network = replace(network, **{one.name: one.default for one in unread})
+            found.setdefault(config_text(network, protocol), (network, protocol))
         return list(found.values())
 
     def cells(self, datasets: Mapping[Any, Dataset]) -> list[Cell]:
         """Every cell, datasets outermost; ``datasets`` maps :attr:`datasets` to what they are."""
         pairs = itertools.product(self.datasets, self.configurations())
         return [Cell(datasets[dataset], *configuration) for dataset, configuration in pairs]
-
-
-def as_read(network: Architecture) -> Architecture:
-    """The network with defaults for all settings that its pooling does not read.
-
-    So a grid over ``hops`` has one cell without pooling, not several equal ones.
-    """
-    others = {name: one.default for name, one in SETTINGS.items() if not one.read_by(network.pool)}
-    return replace(network, **others)
 
 
 def make_jobs(

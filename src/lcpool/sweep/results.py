@@ -79,7 +79,8 @@ class Results:
         if path.suffix != ".csv":
             path = path / "runs.csv"
         curves = path.with_suffix(".npz")
-        table = self.runs[list(NAMES)].astype({c.name: c.csv_dtype for c in EXPORTED})
+        whole = {c.name: "Int64" for c in EXPORTED if c.sql == "INTEGER"}  # no decimal point
+        table = self.runs[list(NAMES)].astype({**_DTYPES, **whole})
         text = protected(table).to_csv(index=False, lineterminator="\n")
         # Both are written before either takes the place of an older file.
         with whole_file(path) as csv:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import Counter, defaultdict
@@ -84,14 +85,8 @@ class Outcome:
 class Sweep:
     """Trains the jobs whose runs a store lacks with an engine, and stores the runs.
 
-    Args:
-        jobs: the jobs.
-        store: the store.
-        engine: where to train.
-        view: where to show what happens.
-        stack: the most runs to train as one.
-        limit: seconds after which to stop.
-        epoch_timeout: seconds after which a job whose epoch has not ended is killed.
+    At most ``stack`` runs are trained as one. The sweep stops after ``limit`` seconds, and kills a
+    job whose epoch has not ended after ``epoch_timeout`` seconds.
     """
 
     def __init__(
@@ -124,7 +119,7 @@ class Sweep:
             self.view.say(f"{counted(before, 'job')} continue from checkpoints")
         try:
             with interrupt_later() as interrupted, self.claims:
-                try:
+                with contextlib.closing(self.engine):
                     while self.at_work or (not self.stopping and self.to_do()):
                         if not self.stopping:
                             self._stop_if_due(interrupted())
@@ -135,8 +130,6 @@ class Sweep:
                         self._handle(self._hanging())
                         self.view.show(self.board)
                     self._tidy()
-                finally:
-                    self.engine.close()
                 return self._outcome()
         finally:
             self.store.work.clean_up()

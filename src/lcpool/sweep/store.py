@@ -60,12 +60,7 @@ class Merged:
 
 
 class Store:
-    """An open store.
-
-    Args:
-        path: the file; it is created if it does not exist, unless ``readonly``.
-        readonly: never change the file.
-    """
+    """An open store; its file is created if it is missing, and never changed if ``readonly``."""
 
     def __init__(self, path: str | Path, readonly: bool = False) -> None:
         self.path, self.readonly = Path(path), readonly
@@ -82,28 +77,24 @@ class Store:
     def _open(self) -> sqlite3.Connection:
         if self.path.is_dir():
             raise StoreError(f"{self.path} is a folder; name a file for the store.")
+        if self.readonly and not self.path.exists():
+            raise StoreError(f"{self.path}: there is no such store.")
+        mode = "ro" if self._log("-wal").exists() else "ro&immutable=1"
         if not self.readonly:
             self.place.parent.mkdir(parents=True, exist_ok=True)
-            return self._connect("mode=rwc")
-        if not self.path.exists():
-            raise StoreError(f"{self.path}: there is no such store.")
-        # Reading beside a writer means sharing its log, which needs the right to write.
-        if os.access(self.place.parent, os.W_OK):
-            connection = self._connect("mode=rw")
-            connection.execute("PRAGMA query_only = 1")
-            return connection
-        return self._connect("mode=ro" if self._log("-wal").exists() else "mode=ro&immutable=1")
-
-    def _log(self, end: str) -> Path:
-        return Path(f"{self.place}{end}")
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        uri = f"{self.place.as_uri()}?{mode}"
+            mode = "rwc"
+        elif os.access(self.place.parent, os.W_OK):
+            mode = "rw"  # Reading beside a writer means sharing its log.
+        uri = f"{self.place.as_uri()}?mode={mode}"
         connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
+        connection.execute(f"PRAGMA query_only = {self.readonly:d}")
         connection.row_factory = sqlite3.Row
         # A damaged text must not be an error here: its checksum tells which run it belongs to.
         connection.text_factory = lambda text: text.decode(errors="replace")
         return connection
+
+    def _log(self, end: str) -> Path:
+        return Path(f"{self.place}{end}")
 
     def _check(self) -> None:
         """Create the tables of a new store; refuse a file that is no store of this version."""
@@ -156,15 +147,9 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Everything inside is stored or nothing, with no other writer in between."""
-        with self.clear_errors():
+        with self.clear_errors(), self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self.connection
-                self.connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):  # A full disk has rolled back already.
-                    self.connection.execute("ROLLBACK")
-                raise
+            yield self.connection
 
     @contextmanager
     def clear_errors(self) -> Iterator[None]:

@@ -23,16 +23,10 @@ MOST_ON_A_GPU = 14
 
 
 class LocalEngine:
-    """Worker processes, which are replaced when they die.
+    """Worker processes, which are replaced when they die; never more than there are ``jobs``.
 
     Several workers share a GPU through MPS where that is available. Then a fault of the GPU takes
-    all of them down, and all are started again.
-
-    Args:
-        on: the devices to train on.
-        workers: how many processes; by default :func:`default_workers`.
-        folder: for what the workers print.
-        jobs: how many jobs there are; more workers are never started.
+    all of them down, and all are started again. What they print goes to ``folder``.
     """
 
     def __init__(

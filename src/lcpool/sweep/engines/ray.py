@@ -19,10 +19,7 @@ ABSENT = 120.0  # seconds to wait for a node to come back
 class RayEngine:
     """Tasks on a Ray cluster; those that die with a node are trained again on another.
 
-    Args:
-        address: of the cluster, as for ``ray.init``; None for a running or a new one.
-        cpus: CPUs per task.
-        gpus: GPUs per task; a fraction is a share of one.
+    ``address`` is as for ``ray.init``; ``cpus`` and ``gpus`` are per task, a fraction is a share.
     """
 
     def __init__(self, address: str | None, cpus: float, gpus: float) -> None:
@@ -34,7 +31,7 @@ class RayEngine:
             raise ValueError(
                 f"--cpus must be above 0 and --gpus at least 0, not {cpus} and {gpus}."
             )
-        self.ray, self.cpus, self.gpus = ray, cpus, gpus
+        self.ray, self.needs = ray, {"CPU": cpus, "GPU": gpus}
         self.share = gpus if 0 < gpus < 1 else 1.0
         try:
             ray.init(address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
@@ -58,14 +55,11 @@ class RayEngine:
         """How many tasks fit on the nodes that are alive."""
         if time.monotonic() - self._counted >= RECOUNT:
             nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-            self._slots, self._counted = sum(map(self._room, nodes)), time.monotonic()
+            needs = [(kind, number) for kind, number in self.needs.items() if number]
+            rooms = (min(node.get(kind, 0) / number for kind, number in needs) for node in nodes)
+            self._slots = sum(int(room + 1e-6) for room in rooms)  # 0.3 / 0.1 is less than 3
+            self._counted = time.monotonic()
         return self._slots
-
-    def _room(self, resources: dict[str, float]) -> int:
-        rooms = [resources.get("CPU", 0) / self.cpus]
-        if self.gpus:
-            rooms.append(resources.get("GPU", 0) / self.gpus)
-        return int(min(rooms) + 1e-6)  # 0.3 / 0.1 is less than 3
 
     def submit(self, task: Task) -> None:
         self.at_work[self.remote.remote(task)] = task
