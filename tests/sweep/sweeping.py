@@ -15,7 +15,7 @@ from lcpool.sweep.engines.execute import InlineEngine
 from lcpool.sweep.engines.worker import process_context
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
 from lcpool.sweep.run import Sweep
-from lcpool.sweep.store import Store, StoreError, add_run
+from lcpool.sweep.store import Store, StoreError
 from lcpool.train import checkpoint
 
 LONG = 120.0  # seconds that no test should ever wait
@@ -81,7 +81,7 @@ def change(path, run=None, **values):
             for row in rows:
                 key = (row["cell"], row["run"])
                 connection.execute("DELETE FROM runs WHERE cell = ? AND run = ?", key)
-                add_run(connection, {**row, **values})
+                store.add_run({**row, **values})
 
 
 def figures(path):

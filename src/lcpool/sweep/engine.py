@@ -28,7 +28,6 @@ class Task:
     deadline: float = math.inf  # when to stop, in seconds since 1970
 
 
-@dataclass(frozen=True)
 class Begun:
     """A worker has started the task."""
 
@@ -61,12 +60,10 @@ class Noted:
     message: str
 
 
-@dataclass(frozen=True)
 class Ended:
     """All runs of the task have ended."""
 
 
-@dataclass(frozen=True)
 class Stopped:
     """The task was interrupted, by its deadline or on request."""
 
@@ -95,13 +92,8 @@ class Engine(Protocol):
     Tasks that one GPU fault took down fail together, with ``fault``, in one call of ``events``.
     """
 
-    @property
-    def slots(self) -> int:
-        """How many tasks can be trained at once."""
-
-    @property
-    def share(self) -> float:
-        """The share of a GPU's memory that each task may use."""
+    slots: int  # how many tasks can be trained at once
+    share: float  # of a GPU's memory, for each task
 
     def submit(self, task: Task) -> None:
         """Begin a task; there must be a free slot."""

@@ -22,7 +22,7 @@ import psutil
 from numpy.typing import NDArray
 
 from lcpool.sweep.columns import COLUMNS, FIGURES, KEY, OF_CELL, OF_RUN, TYPES
-from lcpool.sweep.grid import Cell, Dataset, Job
+from lcpool.sweep.grid import Cell, Job
 
 VERSION = 4
 APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
@@ -183,41 +183,66 @@ class Store:
 
     def add(self, jobs: Iterable[Job]) -> None:
         """Enter the cells of some jobs, and remove damaged runs; other runs stay as they are."""
+        cells = dict.fromkeys(cell for job in jobs for cell in job.cells)
+        datasets = [
+            (one.name, one.digest, one.source if isinstance(one.source, str) else None, one.root)
+            for one in dict.fromkeys(cell.dataset for cell in cells)
+        ]
         with self.transaction() as connection:
-            for cell in dict.fromkeys(cell for job in jobs for cell in job.cells):
-                self._add_dataset(connection, cell.dataset)
-                self._replace_versions(connection, cell)
-                add_cell(connection, {"id": cell.id, **cell.columns, "code": cell.code})
+            if others := self._add_datasets(datasets):
+                raise StoreError(
+                    f"{self.path} has runs on other data with the name {others[0]}: "
+                    "use another store, or rename the dataset."
+                )
+            for cell in cells:
+                self._replace_versions(cell)
+                self.add_cell({"id": cell.id, **cell.columns, "code": cell.code})
             if damaged := [(row["cell"], row["run"]) for row in self.damaged()]:
                 warnings.warn(f"{self.path}: removing {len(damaged)} damaged runs", stacklevel=3)
                 connection.executemany("DELETE FROM runs WHERE cell = ? AND run = ?", damaged)
 
-    def _add_dataset(self, connection: sqlite3.Connection, dataset: Dataset) -> None:
-        query = "SELECT digest FROM datasets WHERE name = ?"
-        found = connection.execute(query, (dataset.name,)).fetchone()
-        if found is not None and found["digest"] != dataset.digest:
-            raise StoreError(
-                f"{self.path} has runs on other data with the name {dataset.name}: "
-                "use another store, or rename the dataset."
-            )
-        source = dataset.source if isinstance(dataset.source, str) else None
-        values = (dataset.name, dataset.digest, source, dataset.root)
-        connection.execute("INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?)", values)
+    def _add_datasets(self, rows: list[tuple[Any, ...]]) -> list[str]:
+        """Enter datasets; returns the names of those that are there with other data."""
+        known = {row["name"]: row["digest"] for row in self.rows("SELECT * FROM datasets")}
+        query = "INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?)"
+        self.connection.executemany(query, rows)
+        return [name for name, digest, *_ in rows if known.get(name, digest) != digest]
 
-    def _replace_versions(self, connection: sqlite3.Connection, cell: Cell) -> None:
+    def _replace_versions(self, cell: Cell) -> None:
         """Hide the runs of other versions of a user's pooling."""
         where = "WHERE dataset = ? AND config = ? AND id != ? AND current"
         values = (cell.dataset.name, cell.config, cell.id)
-        query = f"SELECT count(*) FROM runs WHERE cell IN (SELECT id FROM cells {where})"
-        (runs,) = connection.execute(query, values).fetchone()
-        connection.execute(f"UPDATE cells SET current = 0 {where}", values)
-        connection.execute("UPDATE cells SET current = 1 WHERE id = ?", (cell.id,))
+        query = f"SELECT run FROM runs WHERE cell IN (SELECT id FROM cells {where})"
+        runs = len(self.rows(query, *values))
+        self.rows(f"UPDATE cells SET current = 0 {where}", *values)
+        self.rows("UPDATE cells SET current = 1 WHERE id = ?", cell.id)
         if runs:
             warnings.warn(
                 f"the file of {cell.architecture.pool} has changed since {self.path} got {runs} "
                 "runs of it: these are hidden, and the new version is trained.",
                 stacklevel=4,
             )
+
+    def add_cell(self, values: Row) -> None:
+        """Enter a cell; the columns of one that is there are set again, should they be damaged."""
+        again = ", ".join(f'"{name}" = excluded."{name}"' for name in CELL)
+        self._insert("cells", CELL, values, f"(id) DO UPDATE SET {again}")
+
+    def add_run(self, values: Row) -> None:
+        """Enter a run with its checksum, unless it is there."""
+        typed = {
+            c.name: None if values[c.name] is None else TYPES[c.sql](values[c.name]) for c in OF_RUN
+        }
+        (cell,) = self.rows("SELECT * FROM cells WHERE id = ?", values["cell"])
+        row = {**dict(cell), **typed, "cell": values["cell"]}
+        self._insert("runs", RUN, {**row, "checksum": checksum(row)}, "DO NOTHING")
+
+    def _insert(self, table: str, names: Sequence[str], values: Row, known: str) -> None:
+        """Enter a row; ``known`` is what to do if it is there."""
+        columns = ", ".join(f'"{name}"' for name in names)  # in quotes: COMMIT is a word of SQL
+        marks = ", ".join("?" * len(names))
+        query = f"INSERT INTO {table} ({columns}) VALUES ({marks}) ON CONFLICT {known}"
+        self.rows(query, *(values[name] for name in names))
 
     def runs(self) -> list[Row]:
         """Every run with the columns of its cell; an error if one of them is damaged."""
@@ -263,9 +288,9 @@ class Store:
 
     def save(self, rows: Sequence[Row]) -> None:
         """Enter finished runs; a run that is there stays as it is."""
-        with self.transaction() as connection:
+        with self.transaction():
             for row in rows:
-                add_run(connection, row)
+                self.add_run(row)
 
     def plan(self, cells: Iterable[Cell], stack: int | None) -> None:
         """Store how many runs fit as one, so that a continued cell uses the same stacks."""
@@ -285,28 +310,25 @@ class Store:
         Two runs are the same if their figures are; time and machine may differ.
         """
         merged = Merged()
-        with Store(path, readonly=True) as source, self.transaction() as connection:
-            known = {row["name"]: row["digest"] for row in self.rows("SELECT * FROM datasets")}
-            rows = [tuple(row) for row in source.rows("SELECT * FROM datasets")]
-            connection.executemany("INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?)", rows)
-            others = [name for name, digest, *_ in rows if known.get(name, digest) != digest]
+        with Store(path, readonly=True) as source, self.transaction():
+            datasets = source.rows("SELECT * FROM datasets")
+            others = self._add_datasets([tuple(row) for row in datasets])
             merged.conflicts += [f"{name}: other data of the same name" for name in others]
             for row in source.runs():
                 if row["dataset"] not in others:
-                    self._merge_run(connection, row, merged)
+                    self._merge_run(row, merged)
         return merged
 
-    def _merge_run(self, connection: sqlite3.Connection, row: Row, merged: Merged) -> None:
+    def _merge_run(self, row: Row, merged: Merged) -> None:
         names = (row[name] for name in ("dataset", "backbone", "conv", "pool", "split"))
         name = f"{' '.join(names)} run {row['run']}"
         query = "SELECT id FROM cells WHERE dataset = ? AND config = ? AND code != ? AND current"
+        found = self.rows("SELECT * FROM runs WHERE cell = ? AND run = ?", row["cell"], row["run"])
         if self.rows(query, row["dataset"], row["config"], row["code"]):
             merged.conflicts.append(f"{name}: another version of the pooling's file")
-            return
-        found = self.rows("SELECT * FROM runs WHERE cell = ? AND run = ?", row["cell"], row["run"])
-        if not found:
-            add_cell(connection, row)
-            add_run(connection, row)
+        elif not found:
+            self.add_cell(row)
+            self.add_run(row)
             merged.added += 1
         elif differ := differing(found[0], row):
             merged.conflicts.append(f"{name}: other {', '.join(differ)}")
@@ -317,33 +339,6 @@ class Store:
 def differing(one: Row | sqlite3.Row, other: Row) -> list[str]:
     """The figures in which two runs differ."""
     return [name for name in FIGURES if one[name] != other[name]]
-
-
-def add_cell(connection: sqlite3.Connection, values: Row) -> None:
-    """Enter a cell; the columns of one that is there are set again, should they be damaged."""
-    again = ", ".join(f'"{name}" = excluded."{name}"' for name in CELL)
-    _insert(connection, "cells", CELL, values, f"(id) DO UPDATE SET {again}")
-
-
-def add_run(connection: sqlite3.Connection, values: Row) -> None:
-    """Enter a run with its checksum, unless it is there."""
-    typed = {
-        column.name: None if values[column.name] is None else TYPES[column.sql](values[column.name])
-        for column in OF_RUN
-    }
-    cell = connection.execute("SELECT * FROM cells WHERE id = ?", (values["cell"],)).fetchone()
-    row = {**dict(cell), **typed, "cell": values["cell"]}
-    _insert(connection, "runs", RUN, {**row, "checksum": checksum(row)}, "DO NOTHING")
-
-
-def _insert(
-    connection: sqlite3.Connection, table: str, names: Sequence[str], values: Row, known: str
-) -> None:
-    """Enter a row; ``known`` is what to do if it is there."""
-    columns = ", ".join(f'"{name}"' for name in names)  # in quotes: COMMIT is a word of SQL
-    marks = ", ".join("?" * len(names))
-    query = f"INSERT INTO {table} ({columns}) VALUES ({marks}) ON CONFLICT {known}"
-    connection.execute(query, [values[name] for name in names])
 
 
 def checksum(row: Mapping[str, Any]) -> str:

@@ -42,32 +42,31 @@ class RayEngine:
             num_cpus=cpus, num_gpus=gpus, max_retries=0, num_returns="streaming"
         )(train_task)
         self.at_work: dict[Any, Task] = {}
-        self._slots, self._counted = 0, -RECOUNT
         self._seen = time.monotonic()
+        self._count_slots()
         if self.slots == 0:
             ray.shutdown()
             raise EngineError(
                 f"no node of the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs for a job."
             )
 
-    @property
-    def slots(self) -> int:
+    def _count_slots(self) -> None:
         """How many tasks fit on the nodes that are alive."""
-        if time.monotonic() - self._counted >= RECOUNT:
-            nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-            needs = [(kind, number) for kind, number in self.needs.items() if number]
-            rooms = (min(node.get(kind, 0) / number for kind, number in needs) for node in nodes)
-            self._slots = sum(int(room + 1e-6) for room in rooms)  # 0.3 / 0.1 is less than 3
-            self._counted = time.monotonic()
-        return self._slots
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        needs = [(kind, number) for kind, number in self.needs.items() if number]
+        rooms = (min(node.get(kind, 0) / number for kind, number in needs) for node in nodes)
+        self.slots = sum(int(room + 1e-6) for room in rooms)  # 0.3 / 0.1 is less than 3
+        self._counted = time.monotonic()
+        if self.slots:
+            self._seen = self._counted
 
     def submit(self, task: Task) -> None:
         self.at_work[self.remote.remote(task)] = task
 
     def events(self, timeout: float) -> list[Happened]:
-        if self.slots:
-            self._seen = time.monotonic()
-        elif time.monotonic() - self._seen > ABSENT:
+        if time.monotonic() - self._counted >= RECOUNT:
+            self._count_slots()
+        if time.monotonic() - self._seen > ABSENT:
             raise EngineError("no node is left in the Ray cluster.")
         if not self.at_work:
             time.sleep(timeout)
@@ -94,7 +93,7 @@ class RayEngine:
         except exceptions.TaskCancelledError:
             return Stopped()
         except exceptions.NodeDiedError as error:
-            self._counted = -RECOUNT
+            self._count_slots()
             return Failed(f"its node died: {error}", counts=False)
         except exceptions.RayError as error:
             return Failed(str(error))
