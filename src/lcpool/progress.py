@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from lcpool.extras import needs_lab
 
@@ -38,8 +38,8 @@ class Board(NamedTuple):
     details: str = ""
 
 
-class Display(Protocol):
-    """Shows progress to a user."""
+class Display:
+    """Shows progress to a user; this one shows nothing."""
 
     def say(self, message: str) -> None:
         """Print a line that stays."""
@@ -51,17 +51,7 @@ class Display(Protocol):
         """Show the current state; may be called often, and calls ``board`` only now and then."""
 
 
-class SilentDisplay:
-    """Shows nothing."""
-
-    def say(self, message: str) -> None: ...
-
-    def mention(self, message: str) -> None: ...
-
-    def show(self, board: Callable[[], Board]) -> None: ...
-
-
-class LineDisplay:
+class LineDisplay(Display):
     """A line per message, and one with the current state every ``PAUSE`` seconds."""
 
     def __init__(self, console: Console) -> None:
@@ -80,7 +70,7 @@ class LineDisplay:
             self.shown = time.monotonic()
 
 
-class LiveDisplay:
+class LiveDisplay(Display):
     """A table that is redrawn in place, below all messages.
 
     Args:
@@ -97,8 +87,6 @@ class LiveDisplay:
 
     def say(self, message: str) -> None:
         self.live.console.print(message, highlight=False, markup=False)
-
-    def mention(self, message: str) -> None: ...
 
     def show(self, board: Callable[[], Board]) -> None:
         self.board = board
@@ -140,7 +128,7 @@ def table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
 def display(shown: bool = True, keep: bool = False) -> Iterator[Display]:
     """A display on stderr while inside: none unless ``shown``; ``keep`` leaves the last table."""
     if not shown:
-        yield SilentDisplay()
+        yield Display()
         return
     with needs_lab():
         from rich.console import Console

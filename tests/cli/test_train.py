@@ -23,7 +23,7 @@ import lcpool.train
 from lcpool.cli.app import app
 from lcpool.cli.train import _print_result, _without_nan
 from lcpool.data import builtin, load_dataset
-from lcpool.progress import LiveDisplay, SilentDisplay
+from lcpool.progress import Display, LiveDisplay
 from lcpool.settings import RUNS, SETTINGS
 from lcpool.train import Model, Result, train
 from lcpool.train.progress import TrainingProgress, epochs_left
@@ -348,7 +348,7 @@ def test_live_table_and_time_left():
 
 
 def test_patience_bounds_the_time_left():
-    progress, left = TrainingProgress(SilentDisplay(), 1), []
+    progress, left = TrainingProgress(Display(), 1), []
 
     def on_epoch(trainer: lcpool.train.Trainer) -> None:
         progress(trainer)

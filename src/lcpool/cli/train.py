@@ -147,28 +147,23 @@ def _without_nan(values: Any) -> Any:
 
 def _print_result(result: Result) -> None:
     """Test accuracy by both rules, and how it came about."""
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
 
+    from lcpool.progress import table
     from lcpool.train import RULES
 
-    a = result.architecture
+    a, rows, lines = result.architecture, [], _circumstances(result)
     # The share of the largest class is the accuracy of always predicting it.
     data = (str(result.num_test), _in_percent(result.largest_class, 1))
-    table = Table("chosen by", "test accuracy", "test graphs", "largest class", box=SIMPLE_HEAD)
-    lines = _circumstances(result)
     for rule in RULES:
         spread = f" ± {result.std(rule):.2f}" if len(result.accuracies(rule)) > 1 else ""
-        table.add_row(f"validation {rule}", _in_percent(result.mean(rule), 2, spread), *data)
+        rows.append((f"validation {rule}", _in_percent(result.mean(rule), 2, spread), *data))
         if constant := result.constant_runs(rule):
-            lines.append(
-                f"the same class for all test graphs, chosen by validation {rule}: "
-                f"{_runs(constant)}"
-            )
+            same = "the same class for all test graphs, chosen by validation"
+            lines.append(f"{same} {rule}: {_runs(constant)}")
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
-    console.print(table)
+    console.print(table(("chosen by", "test accuracy", "test graphs", "largest class"), rows))
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 

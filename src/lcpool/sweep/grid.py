@@ -264,8 +264,6 @@ def read_grids(path: Path, over: Mapping[str, Any]) -> list[Grid]:
     """
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a TOML file: {error}") from error
     tables = values.pop("grid", [{}])

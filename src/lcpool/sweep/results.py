@@ -59,19 +59,27 @@ class Results:
     def read(cls, *paths: str | Path) -> Results:
         """Read one or more stores, or CSV files with the curves beside them."""
         parts = [_read(Path(path)) for path in paths]
-        return cls(
-            pd.concat([part.runs for part in parts], ignore_index=True),
-            {name: curve for part in parts for name, curve in part.curves.items()},
-            _without_runs([f for part in parts for f in part.failures], parts),
-        )
+        runs = pd.concat([part.runs for part in parts], ignore_index=True)
+        curves = {name: curve for part in parts for name, curve in part.curves.items()}
+        # What failed in one file may have runs in another. The settings have all names but one.
+        trained = set(runs[["dataset", "config"]].itertuples(index=False, name=None))
+        failures = [failure for part in parts for failure in part.failures]
+        kept = tuple(f for f in failures if (f.names[0], f.config) not in trained)
+        return cls(runs, curves, kept)
 
     @classmethod
     def of(cls, store: Store) -> Results:
         """All runs of a store."""
         found = store.runs()
         curves = {key(row): unpack(row["curves"]).astype(np.float32) for row in found}
-        runs = pd.DataFrame(found, columns=NAMES)
-        return cls(runs.astype(_DTYPES), curves, _failures(store))
+        # With max(), SQLite takes the other columns from the row that has it.
+        failed = store.rows(
+            "SELECT dataset, backbone, conv, pool, split, reason, config, max(time) FROM failures "
+            "JOIN cells ON cell = cells.id WHERE current AND cell NOT IN (SELECT cell FROM runs) "
+            "GROUP BY cell ORDER BY dataset, backbone, conv, pool, split"
+        )
+        failures = tuple(Failure(tuple(row)[:4], *tuple(row)[4:7]) for row in failed)
+        return cls(pd.DataFrame(found, columns=NAMES).astype(_DTYPES), curves, failures)
 
     def write(self, path: str | Path) -> Path:
         """Write a CSV file and, beside it, the curves; in a folder, ``runs.csv``."""
@@ -114,23 +122,6 @@ def _read(path: Path) -> Results:
             return _read_csv(path)
     with Store(path, readonly=True) as store:
         return Results.of(store)
-
-
-def _failures(store: Store) -> tuple[Failure, ...]:
-    # With max(), SQLite takes the other columns from the row that has it.
-    found = store.rows(
-        "SELECT dataset, backbone, conv, pool, split, reason, config, max(time) FROM failures "
-        "JOIN cells ON cell = cells.id WHERE current AND cell NOT IN (SELECT cell FROM runs) "
-        "GROUP BY cell ORDER BY dataset, backbone, conv, pool, split"
-    )
-    return tuple(Failure(tuple(row)[:4], *tuple(row)[4:7]) for row in found)
-
-
-def _without_runs(failures: list[Failure], parts: list[Results]) -> tuple[Failure, ...]:
-    """The failures of cells that have no run in any file."""
-    cell = ["dataset", "config"]  # The configuration has the other names and the split.
-    trained = {row for part in parts for row in part.runs[cell].itertuples(index=False, name=None)}
-    return tuple(f for f in failures if (f.names[0], f.config) not in trained)
 
 
 def _read_csv(path: Path) -> Results:
