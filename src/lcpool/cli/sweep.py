@@ -48,11 +48,11 @@ def jobs_of(
 
 def print_jobs(jobs: list[Job], path: Path) -> None:
     """Print what all jobs have in common, and a row per job with its number of missing runs."""
-    done: set[tuple[str, int]] = set()
+    missing = {job: job.wanted for job in jobs}
     if path.exists():
         with Store(path, readonly=True) as store:
-            done = store.done(cell for job in jobs for cell in job.cells)
-    left = [sum((cell.id, n) not in done for cell, n in job.wanted) for job in jobs]
+            missing = store.missing(jobs)
+    left = [len(missing.get(job, ())) for job in jobs]
     titles = ("dataset", "backbone", "conv", "pool", "settings", "split", "runs")
     rows = [(*job.names, job.label, job.split, str(len(job.wanted))) for job in jobs]
     columns = dict(zip(titles, zip(*rows, strict=True), strict=True))

@@ -38,8 +38,7 @@ class Claims:
                 self.release(job)
                 return None
             self.held[path] = file
-        done = self.store.done(job.cells)
-        missing = tuple((cell, n) for cell, n in job.wanted if (cell.id, n) not in done)
+        missing = self.store.missing([job]).get(job, ())
         if not missing:
             self.release(job)
         return missing

@@ -111,7 +111,7 @@ class Sweep:
         grace = min(GRACE, GRACE_SHARE * max(limit, 0.0))
         self.last_call = self.started + limit - grace  # No epoch goes on after this,
         self.end = self.started + limit - grace / 4  # no process after that.
-        self.waiting = in_order(self._missing())
+        self.waiting = in_order(store.missing(jobs))
 
     def run(self) -> Outcome:
         """Train until everything is there, or nothing more can be done."""
@@ -264,14 +264,10 @@ class Sweep:
 
     def _tidy(self) -> None:
         """Remove what a command has left that was killed when a job was complete."""
-        missing, work = self._missing(), self.store.work
+        missing, work = self.store.missing(self.jobs), self.store.work
         for job in self.jobs:
             if work.has_left(job) and job not in missing and self.claims.claim(job) == ():
                 work.forget(job)
-
-    def _missing(self) -> list[Job]:
-        done = self.store.done(cell for job in self.jobs for cell in job.cells)
-        return [job for job in self.jobs if any((cell.id, n) not in done for cell, n in job.wanted)]
 
     def to_do(self) -> list[Job]:
         return [job for job in self.waiting if not self.set_aside(job)]
@@ -305,7 +301,7 @@ class Sweep:
         return Board(TITLES, [work.row() for work in self.at_work.values()], " · ".join(parts))
 
     def _outcome(self) -> Outcome:
-        missing = self._missing()
+        missing = self.store.missing(self.jobs)
         failed = [(job, self.reasons[job]) for job in missing if self.set_aside(job)]
         left = [job for job in missing if not self.set_aside(job)]
         seconds, complete = time.monotonic() - self.started, len(self.jobs) - len(missing)

@@ -22,7 +22,7 @@ import psutil
 from numpy.typing import NDArray
 
 from lcpool.sweep.columns import COLUMNS, FIGURES, KEY, OF_CELL, OF_RUN, TYPES
-from lcpool.sweep.grid import Cell, Job
+from lcpool.sweep.grid import Cell, Job, Wanted
 
 VERSION = 4
 APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
@@ -280,11 +280,11 @@ class Store:
             store.use_log()
         return copy
 
-    def done(self, cells: Iterable[Cell]) -> set[tuple[str, int]]:
-        """Cell and number of every stored run of these cells."""
-        ids = {cell.id for cell in cells}
-        found = self.rows("SELECT cell, run FROM runs")
-        return {(row["cell"], row["run"]) for row in found if row["cell"] in ids}
+    def missing(self, jobs: Iterable[Job]) -> dict[Job, Wanted]:
+        """The jobs of which runs are not stored, and these runs."""
+        done = {tuple(row) for row in self.rows("SELECT cell, run FROM runs")}
+        runs = {job: tuple(w for w in job.wanted if (w[0].id, w[1]) not in done) for job in jobs}
+        return {job: missing for job, missing in runs.items() if missing}
 
     def save(self, rows: Sequence[Row]) -> None:
         """Enter finished runs; a run that is there stays as it is."""

@@ -167,29 +167,28 @@ def _rows(trainer: Trainer, cells: Sequence[Cell], mates: str) -> list[Row]:
 def figures(run: Run) -> Row:
     """The results of a run; accuracies in percent, None where no epoch was ever chosen."""
     by_accuracy, by_loss = run.choices["accuracy"], run.choices["loss"]
-    chosen = not run.lost
-
-    def if_chosen(value: float) -> float | None:
-        return value if chosen and math.isfinite(value) else None
-
-    def if_known(rule: str) -> int | None:
-        return int(run.constant[rule]) if chosen and rule in run.constant else None
-
+    chosen = {
+        "test_accuracy": 100 * run.test["accuracy"][0],
+        "test_accuracy_by_loss": 100 * run.test["loss"][0],
+        "val_accuracy": 100 * by_accuracy.accuracy,
+        "val_loss": by_loss.loss,
+        "epoch": by_accuracy.epoch,
+        "epoch_by_loss": by_loss.epoch,
+        "constant": run.constant.get("accuracy", math.nan),
+        "constant_by_loss": run.constant.get("loss", math.nan),
+    }
     return {
+        **{name: _known(value) if not run.lost else None for name, value in chosen.items()},
         "run": int(run.number),
-        "test_accuracy": if_chosen(100 * run.test["accuracy"][0]),
-        "test_accuracy_by_loss": if_chosen(100 * run.test["loss"][0]),
-        "val_accuracy": if_chosen(100 * by_accuracy.accuracy),
-        "val_loss": if_chosen(by_loss.loss),
-        "epoch": by_accuracy.epoch if chosen else None,
-        "epoch_by_loss": by_loss.epoch if chosen else None,
         "epochs": run.epochs,
         "diverged": run.diverged,
-        "largest_class": None if math.isnan(run.largest_class) else 100 * run.largest_class,
-        "constant": if_known("accuracy"),
-        "constant_by_loss": if_known("loss"),
+        "largest_class": _known(100 * run.largest_class),
         "curves": pack(run.curves),
     }
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 @functools.lru_cache(maxsize=8)
@@ -220,10 +219,8 @@ def commit() -> str:
     folder = Path(lcpool.__file__).parent
 
     def git(*command: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *command], capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
+        whole = ["git", "-C", str(folder), *command]
+        return subprocess.check_output(whole, text=True, stderr=subprocess.DEVNULL).strip()
 
     try:
         git("ls-files", "--error-unmatch", "__init__.py")  # not just any repository around it

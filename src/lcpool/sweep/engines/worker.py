@@ -40,7 +40,7 @@ class Worker:
         self.log, self.ready = log, False
         self.task: Task | None = None
         self.pipe, self.process = start_process(
-            serve, device, threads, log, kind=device.type, environment=environment
+            device.type, environment, serve, device, threads, log
         )
 
     def give(self, task: Task) -> None:
@@ -98,10 +98,7 @@ def process_context(kind: str = "cpu") -> BaseContext:
 
 
 def start_process(
-    target: Callable[..., None],
-    *arguments: Any,
-    kind: str = "cpu",
-    environment: Mapping[str, str] | None = None,
+    kind: str, environment: Mapping[str, str], target: Callable[..., None], *arguments: Any
 ) -> tuple[Connection, BaseProcess]:
     """Call ``target(pipe, *arguments)`` in a new process; returns the other end of the pipe, too.
 
@@ -116,11 +113,11 @@ def start_process(
     if posix:
         resource_tracker.ensure_running()  # Starting it would unblock the signals.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    os.environ.update(environment or {})
+    os.environ.update(environment)
     try:
         process.start()
     finally:
-        for name in environment or {}:
+        for name in environment:
             del os.environ[name]
         os.environ.update(before)
         if posix:
@@ -187,7 +184,7 @@ def try_out(check: Callable[..., None], pool: str, *arguments: Any) -> None:
     Raises:
         ValueError: with the message of what the check raised, or if it did not return.
     """
-    pipe, process = start_process(_answer, check, pool, *arguments)
+    pipe, process = start_process("cpu", {}, _answer, check, pool, *arguments)
     try:
         silent = f"a call of '{pool}' on a tiny graph has not ended after {TRY_SECONDS:.0f} s."
         wrong = pipe.recv() if pipe.poll(TRY_SECONDS) else silent
