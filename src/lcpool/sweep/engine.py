@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeGuard
 
-from lcpool.models.pooling import OwnPoolingError
 from lcpool.sweep.grid import Wanted
 from lcpool.sweep.store import Row
 from lcpool.train.training import Halved
-
-# How a traceback names an error in a user's pooling.
-_OWN = f"{OwnPoolingError.__module__}.{OwnPoolingError.__qualname__}"
 
 
 @dataclass(frozen=True)
@@ -123,4 +119,4 @@ def in_short(reason: str) -> str:
     """
     lines = reason.strip().splitlines() or ["no reason given"]
     errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
-    return (errors or lines)[-1].removeprefix(f"{_OWN}: ")
+    return re.sub(r"^[\w.]+\.OwnPoolingError: ", "", (errors or lines)[-1])
