@@ -24,7 +24,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     try:
         with part.open("xb") as file:
             with contextlib.suppress(OSError):  # Some network file systems have no locks.
-                _lock(file)
+                lock(file)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -42,11 +42,11 @@ def _remove_leftovers(path: Path) -> None:
     for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         with contextlib.suppress(OSError):
             with part.open("rb") as file:
-                _lock(file)
+                lock(file)
             part.unlink()
 
 
-def _lock(file: IO[bytes]) -> None:
+def lock(file: IO[bytes]) -> None:
     """Lock a file until it is closed; an OSError if another process holds the lock."""
     if sys.platform == "win32":  # Open files cannot be removed there.
         return

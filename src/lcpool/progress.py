@@ -7,7 +7,7 @@ caller, who passes a :class:`Board`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +16,7 @@ from lcpool.extras import needs_lab
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
 # Seconds between two drawings of the table, and between two lines where there is none.
 REDRAW, PAUSE = 0.25, 10.0
@@ -95,17 +96,23 @@ class LiveDisplay(Display):
 
 def drawing(board: Board) -> RenderableType:
     """The table of a board with its summary."""
-    from rich.box import SIMPLE_HEAD
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(*board.columns, box=SIMPLE_HEAD)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for row in board.rows:
-        table.add_row(*map(Text, row))  # Text: a name is not markup.
-    return Group(table, Text(board.summary))
+    return Group(table(board.columns, board.rows), Text(board.summary))
+
+
+def table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """A table to print; all but the first column are numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    made = Table(*(Column(Text(title), justify="right") for title in titles), box=SIMPLE_HEAD)
+    made.columns[0].justify = "left"
+    for row in rows:
+        made.add_row(*map(Text, row))  # Text: a name is not markup.
+    return made
 
 
 @contextmanager

@@ -8,10 +8,12 @@ from typer.testing import CliRunner
 
 from lcpool.cli.app import app
 from lcpool.cli.bench import _left, _seconds
-from lcpool.cli.checks import check_own_pooling
 from lcpool.cli.sweep import conclude
+from lcpool.cli.train import check_own_pooling
 from lcpool.sweep import Results, Store
+from lcpool.sweep.engine import EngineError
 from lcpool.sweep.engines import worker
+from lcpool.sweep.run import Sweep
 
 SHORT = ("--runs", 2, "--hidden", 8, "--epochs", 2, "--device", "cpu")
 SMALL = ("--pools", "nopool,topkpool", *SHORT)
@@ -201,6 +203,17 @@ def test_an_error_is_one_line(bench: Callable, arguments: list[str], named: str)
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
     assert not list(Path().glob("*.sqlite*"))  # Nothing was changed.
+
+
+def test_an_engine_that_cannot_train_is_one_line(bench: Callable, monkeypatch: pytest.MonkeyPatch):
+    def fall(sweep: Sweep) -> None:
+        raise EngineError("no node is left in the Ray cluster.")
+
+    monkeypatch.setattr(Sweep, "run", fall)
+    done = bench(*SMALL, "--workers", 1)
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert "no node is left" in line
 
 
 def test_a_dataset_in_the_place_of_a_command_is_told_where_it_goes(bench: Callable):

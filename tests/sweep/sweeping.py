@@ -11,11 +11,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from lcpool.data import builtin
 from lcpool.sweep.columns import FIGURES
-from lcpool.sweep.engines.engine import InlineEngine
+from lcpool.sweep.engines.execute import InlineEngine
 from lcpool.sweep.engines.worker import process_context
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
 from lcpool.sweep.run import Sweep
-from lcpool.sweep.store import Store, StoreError, add_run
+from lcpool.sweep.store import Store, StoreError
 from lcpool.train import checkpoint
 
 LONG = 120.0  # seconds that no test should ever wait
@@ -32,6 +32,16 @@ class Silent:
 
     def show(self, sweep):
         pass
+
+
+class Passes:
+    """A display that passes the sweep itself to a view, not what is shown of it."""
+
+    def __init__(self, view):
+        self.view, self.say = view, view.say
+
+    def show(self, board):
+        self.view.show(board.__self__)
 
 
 def small_jobs(pools=("nopool", "topkpool", "sagpool"), **settings):
@@ -59,7 +69,8 @@ def write_tu(folder, name="RINGS", graphs=GRAPHS):
 def sweep(path, jobs, engine=None, view=None, **options):
     with Store(path) as store:
         store.add(jobs)
-        return Sweep(jobs, store, engine or InlineEngine(CPU), view or Silent(), **options).run()
+        display = Passes(view or Silent())
+        return Sweep(jobs, store, engine or InlineEngine(CPU), display, **options).run()
 
 
 def change(path, run=None, **values):
@@ -70,7 +81,7 @@ def change(path, run=None, **values):
             for row in rows:
                 key = (row["cell"], row["run"])
                 connection.execute("DELETE FROM runs WHERE cell = ? AND run = ?", key)
-                add_run(connection, {**row, **values})
+                store.add_run({**row, **values})
 
 
 def figures(path):

@@ -5,7 +5,7 @@ from sweep.sweeping import GRAPHS
 
 import lcpool
 from lcpool.sweep.columns import NAMES
-from lcpool.sweep.engines.engine import EngineError
+from lcpool.sweep.engine import EngineError
 from lcpool.sweep.run import Sweep
 from lcpool.sweep.store import StoreError
 from lcpool.train import Trainer

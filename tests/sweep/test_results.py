@@ -7,10 +7,9 @@ from sweep.sweeping import CPU, change, figures, small_jobs, sweep, write_tu
 from lcpool.sweep.columns import COLUMNS, EXPORTED, FIGURES, NAMES
 from lcpool.sweep.engines.execute import figures as figures_of
 from lcpool.sweep.grid import Grid, make_jobs
-from lcpool.sweep.merge import merge
 from lcpool.sweep.replay import computing_with, find, replay
 from lcpool.sweep.results import Results, key
-from lcpool.sweep.store import Store, StoreError
+from lcpool.sweep.store import Store, StoreError, differing
 from lcpool.train import RULES, Run
 
 
@@ -175,11 +174,11 @@ def test_names_that_look_like_nothing_survive(path, tmp_path):
 
 def test_merge(path, part, tmp_path):
     with Store(tmp_path / "all.sqlite") as into:
-        first, second = merge(into, path), merge(into, part)
+        first, second = into.merge(path), into.merge(part)
         assert (first.added, first.same, first.conflicts) == (8, 0, [])
         assert (second.added, second.same, second.conflicts) == (1, 2, [])
         before = figures(tmp_path / "all.sqlite")
-        again = merge(into, part)
+        again = into.merge(part)
         assert (again.added, again.same, again.conflicts) == (0, 3, [])
         assert figures(tmp_path / "all.sqlite") == before
         assert len(before) == 9
@@ -188,7 +187,7 @@ def test_merge(path, part, tmp_path):
 def test_conflicts_are_reported_and_nothing_is_overwritten(path, part):
     change(part, run=0, test_accuracy=1.5, epochs=7)
     with Store(part) as into:
-        merged = merge(into, path)
+        merged = into.merge(path)
     (conflict,) = merged.conflicts
     assert "nopool shared run 0" in conflict
     assert conflict.endswith("test_accuracy, epochs")
@@ -200,7 +199,7 @@ def test_other_data_of_the_same_name_does_not_merge(path, part):
     with Store(part) as into:
         with into.transaction() as connection:
             connection.execute("UPDATE datasets SET digest = 'another'")
-        merged = merge(into, path)
+        merged = into.merge(path)
     assert merged.added == 0
     (conflict,) = merged.conflicts
     assert conflict.startswith("builtin")
@@ -209,7 +208,7 @@ def test_other_data_of_the_same_name_does_not_merge(path, part):
 def test_what_cannot_be_merged_changes_nothing(part, tmp_path):
     before = figures(part)
     with Store(part) as into, pytest.raises(StoreError, match=r"none\.sqlite"):
-        merge(into, tmp_path / "none.sqlite")
+        into.merge(tmp_path / "none.sqlite")
     assert figures(part) == before
 
 
@@ -221,10 +220,10 @@ def test_a_row_trained_again_is_the_same(tmp_path, monkeypatch):
     with computing_with(2):
         sweep(path, make_jobs([grid]))
     with Store(path, readonly=True) as store, computing_with(1):
-        found = replay(store, "asapool/RINGS/2", CPU)
-        assert found.differ == []
-        assert found.again["run"] == 2
-        assert found.again["threads"] == found.stored["threads"] == 2
+        stored, again = replay(store, "asapool/RINGS/2", CPU)
+        assert differing(stored, again) == []
+        assert again["run"] == 2
+        assert again["threads"] == stored["threads"] == 2
         assert torch.get_num_threads() == 1
         with pytest.raises(StoreError, match="lcpool/2"):
             replay(store, "lcpool/2", CPU)

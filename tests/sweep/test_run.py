@@ -13,9 +13,8 @@ from lcpool import progress
 from lcpool.data import builtin
 from lcpool.progress import LineDisplay, clock, drawing
 from lcpool.sweep.claims import Claims
-from lcpool.sweep.engines.task import Ended, Failed
+from lcpool.sweep.engine import Ended, Failed
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
-from lcpool.sweep.progress import SweepProgress, board
 from lcpool.sweep.results import Results
 from lcpool.sweep.run import TRIES, in_order
 from lcpool.sweep.store import Store, WorkFolder
@@ -144,15 +143,15 @@ class Shown(Silent):
     def __init__(self):
         super().__init__()
         self.lines, self.boards = io.StringIO(), []
-        self.line = SweepProgress(LineDisplay(Console(file=self.lines, width=200)))
+        self.line = LineDisplay(Console(file=self.lines, width=200))
 
     def say(self, message):
         self.line.say(message)
 
     def show(self, sweep):
-        self.line.show(sweep)
+        self.line.show(sweep.board)
         drawn = io.StringIO()
-        Console(file=drawn, width=200).print(drawing(board(sweep)))
+        Console(file=drawn, width=200).print(drawing(sweep.board()))
         self.boards.append(drawn.getvalue())
 
 

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lcpool.cli.checks import import_from_here
 from lcpool.cli.errors import FAILED, one_line_errors
 from lcpool.cli.options import given, setting_options
+from lcpool.cli.train import import_from_here
 
 STOPPED = "stopped; the same command continues."
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -45,11 +45,7 @@ instead = partial(typer.Option, rich_help_panel="Instead of training")
 def bench(
     context: typer.Context,
     paper: Annotated[
-        bool,
-        what(
-            "--paper",
-            help="The paper's grid: 6 datasets, 2 backbones, 2 convolutions, shared splits.",
-        ),
+        bool, what("--paper", help="The paper's 192 cells, on shared splits.")
     ] = False,
     file: Annotated[Path | None, what(help="A TOML file with one or more grids.")] = None,
     datasets: Annotated[
@@ -60,12 +56,8 @@ def bench(
     stack: Annotated[
         int | None, place(help="The most runs to train as one.", show_default="as many as fit")
     ] = None,
-    time_limit: Annotated[
-        str | None, place(help="Stop cleanly within this time: 9m, 45s or 1.5h.")
-    ] = None,
-    epoch_timeout: Annotated[
-        str, place(help="Kill a job, and set it aside, if an epoch takes longer.")
-    ] = "1h",
+    time_limit: Annotated[str | None, place(help="Stop within this time: 45s, 9m or 1.5h.")] = None,
+    epoch_timeout: Annotated[str, place(help="Kill a job if an epoch takes longer.")] = "1h",
     store: Annotated[Path, place(help="The file that keeps the runs.")] = Path("bench.sqlite"),
     device: Annotated[
         str | None,
@@ -74,25 +66,14 @@ def bench(
     workers: Annotated[
         int | None, place(help="Processes on this machine.", show_default="one per core")
     ] = None,
-    engine: Annotated[
-        str, place(help="local: processes on this machine; ray: a cluster.")
-    ] = "local",
-    address: Annotated[
-        str | None, place(help="Address of the Ray cluster, as for ray.init.")
-    ] = None,
+    engine: Annotated[str, place(help="local: processes here; ray: a Ray cluster.")] = "local",
+    address: Annotated[str | None, place(help="Address of the cluster, for ray.init.")] = None,
     cpus: Annotated[float, place(help="CPUs per job on the cluster.")] = 1,
-    gpus: Annotated[
-        float, place(help="GPUs per job on the cluster; a fraction is a share of one.")
-    ] = 0,
-    root: Annotated[
-        Path | None, place(help="Folder to look for datasets in, and to download to.")
-    ] = None,
-    dry_run: Annotated[
-        bool, instead("--dry-run", help="Print the jobs and how many runs of each are missing.")
-    ] = False,
+    gpus: Annotated[float, place(help="GPUs per job on the cluster, such as 0.25.")] = 0,
+    root: Annotated[Path | None, place(help="Folder of datasets, also to download to.")] = None,
+    dry_run: Annotated[bool, instead("--dry-run", help="Print jobs and missing runs.")] = False,
     replay: Annotated[
-        str | None,
-        instead(metavar="NAMES/RUN", help="Train a stored run again, such as PROTEINS/lcpool/3."),
+        str | None, instead(help="Train a stored run again, such as PROTEINS/lcpool/3.")
     ] = None,
     **settings: Any,
 ) -> None:
@@ -120,18 +101,16 @@ def bench(
             raise ValueError(f"--stack must be at least 1, not {stack}.")
         jobs = sweep.jobs_of(paper, file, said, root, stack)
         if dry_run:
-            from lcpool.cli.dry_run import print_jobs
-
-            print_jobs(jobs, store)
+            sweep.print_jobs(jobs, store)
             return
         if engine == "ray":
-            start = sweep.ray_engine(address, cpus, gpus)
+            from lcpool.sweep.engines.ray import RayEngine
+
+            on: Any = RayEngine(address, cpus, gpus)
         else:
-            start = sweep.local_engine(engine, device, workers, store, len(jobs))
-        code = sweep.run_sweep(
-            jobs, store, start, stack=stack, limit=_left(limit, began), epoch_timeout=timeout
-        )
-    raise typer.Exit(code)
+            on = sweep.local_engine(engine, device, workers, store, len(jobs))
+        options = {"stack": stack, "limit": _left(limit, began), "epoch_timeout": timeout}
+        raise typer.Exit(sweep.run_sweep(jobs, store, on, **options))
 
 
 @app.command()
@@ -143,7 +122,6 @@ def merge(
 ) -> None:
     """Add the runs of other stores to one. Its own runs do not change."""
     with one_line_errors("stopped; no store is half merged."):
-        from lcpool.sweep.merge import merge as merge_stores
         from lcpool.sweep.store import Store
 
         conflicts = 0
@@ -151,7 +129,7 @@ def merge(
             Store(path, readonly=True).close()
         with Store(into) as store:
             for path in sources:
-                merged = merge_stores(store, path)
+                merged = store.merge(path)
                 typer.echo(
                     f"{path}: {merged.added} runs added, {merged.same} already there, "
                     f"{len(merged.conflicts)} conflicts"

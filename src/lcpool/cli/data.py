@@ -5,13 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 import typer
 
 from lcpool.cli.errors import FAILED, one_line_errors, say
-
-T = TypeVar("T")
 
 app = typer.Typer(no_args_is_help=True, help="List, download and check datasets.")
 
@@ -91,7 +89,7 @@ def check(
     raise typer.Exit(_each(check_one, names))
 
 
-def _each(action: Callable[[T], None], items: Iterable[T]) -> int:
+def _each(action: Callable[[Any], None], items: Iterable[Any]) -> int:
     """Call ``action`` with each item; report errors, and return the exit status."""
     status = 0
     with one_line_errors("stopped."):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -21,9 +21,7 @@ Command = Callable[..., Any]
 def setting_options(several: bool = False) -> Callable[[Command], Command]:
     """Give a command with ``**settings`` an option per setting, before its other options.
 
-    Args:
-        several: whether an option takes several values, with commas or repeated; it has its plural
-            as a second name then.
+    With ``several`` an option takes several values, and has its plural as a second name.
     """
 
     def add(command: Command) -> Command:
@@ -42,18 +40,22 @@ def setting_options(several: bool = False) -> Callable[[Command], Command]:
 
 
 def _parameter(one: Setting, several: bool) -> inspect.Parameter:
-    many = several and one is not RUNS
-    flag = bool in one.kinds
+    many, flag, name = several and one is not RUNS, bool in one.kinds, one.name.replace("_", "-")
+    names = [f"--{name}/--no-{name}" if flag else f"--{name}"]
+    if many and one.plural:
+        names.append(f"--{one.plural}")
     default: Any = one.default if flag or one.default is None else str(one.default)
     shown: bool | str = one.unset or True
     if many and flag:
-        shown = f"{'' if default else 'no-'}{one.name.replace('_', '-')}"
-    if many and one.name == "pool":
-        default, shown = ",".join(POOLS), "all of the paper's"
+        shown = name if default else f"no-{name}"
+    if one.name == "pool":
+        names.append("-p")
+        if many:
+            default, shown = ",".join(POOLS), "all of the paper's"
     kind: Any = bool if flag else str
     option = typer.Option(
-        *_option_names(one, many, flag), help=one.help, metavar="" if flag else _metavar(one),
-        show_default=shown, rich_help_panel=one.scope,
+        *names, help=one.help, metavar="" if flag else _metavar(one), show_default=shown,
+        rich_help_panel=one.scope,
     )  # fmt: skip
     if many:
         kind, default = list[kind], [] if default is None else [default]
@@ -61,15 +63,6 @@ def _parameter(one: Setting, several: bool) -> inspect.Parameter:
         kind |= None
     keyword, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[kind, option]
     return inspect.Parameter(one.name, keyword, default=default, annotation=annotation)
-
-
-def _option_names(one: Setting, many: bool, flag: bool) -> Iterator[str]:
-    name = one.name.replace("_", "-")
-    yield f"--{name}/--no-{name}" if flag else f"--{name}"
-    if many and one.plural:
-        yield f"--{one.plural}"
-    if one.name == "pool":
-        yield "-p"
 
 
 def _metavar(one: Setting) -> str:

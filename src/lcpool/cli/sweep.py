@@ -5,34 +5,32 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
 
-from lcpool.cli.checks import check_own_pooling
 from lcpool.cli.errors import FAILED, INTERRUPTED, UNFINISHED, say
-from lcpool.progress import clock
-from lcpool.sweep.engines.engine import Engine, EngineError
+from lcpool.cli.train import check_own_pooling
+from lcpool.progress import clock, display
+from lcpool.settings import changed
+from lcpool.sweep.engine import Engine, in_short
 from lcpool.sweep.engines.local import LocalEngine, devices
-from lcpool.sweep.engines.task import in_short
 from lcpool.sweep.engines.worker import try_out
 from lcpool.sweep.grid import Grid, Job, make_jobs, over_each_other, read_grids
-from lcpool.sweep.progress import show_sweep
 from lcpool.sweep.replay import replay
 from lcpool.sweep.run import Outcome, Sweep, counted
-from lcpool.sweep.store import Store, WorkFolder
+from lcpool.sweep.store import Store, WorkFolder, differing
 from lcpool.train.device import pick_device
 
 
 def jobs_of(
-    paper: bool,
-    file: Path | None,
-    settings: dict[str, Any],
-    root: Path | None,
-    stack: int | None,
+    paper: bool, file: Path | None, settings: dict[str, Any], root: Path | None, stack: int | None
 ) -> list[Job]:
     """The jobs of a file, of the paper, or of the options alone."""
     if paper and file is not None:
@@ -48,36 +46,50 @@ def jobs_of(
     return make_jobs(grids, root, stack)
 
 
-def ray_engine(address: str | None, cpus: float, gpus: float) -> Callable[[], Engine]:
-    """Connect to a Ray cluster, and return what gives its engine."""
-    from lcpool.sweep.engines.ray import RayEngine
-
-    found = RayEngine(address, cpus, gpus)
-    return lambda: found
+def print_jobs(jobs: list[Job], path: Path) -> None:
+    """Print what all jobs have in common, and a row per job with its number of missing runs."""
+    missing = {job: job.wanted for job in jobs}
+    if path.exists():
+        with Store(path, readonly=True) as store:
+            missing = store.missing(jobs)
+    left = [len(missing.get(job, ())) for job in jobs]
+    titles = ("dataset", "backbone", "conv", "pool", "settings", "split", "runs")
+    rows = [(*job.names, job.label, job.split, str(len(job.wanted))) for job in jobs]
+    columns = dict(zip(titles, zip(*rows, strict=True), strict=True))
+    same = [name for name, values in columns.items() if name != "pool" and len(set(values)) == 1]
+    shared = {name: columns.pop(name)[0] for name in same}
+    common = [f"{name} {value}" for name, value in shared.items() if value]
+    # Settings that differ from the default, and are the same in all jobs.
+    first, *others = (changed(job.cells[0].settings).values() for job in jobs)
+    common += [words for words in first if all(words in other for other in others)]
+    columns["missing"] = tuple(map(str, left))
+    table = Table(*(Column(name, overflow="fold") for name in columns), box=SIMPLE_HEAD)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*map(Text, row))  # Text: a name is not markup
+    console = Console(highlight=False)
+    console.print(Text(", ".join(common)))
+    console.print(table)
+    total = sum(len(job.wanted) for job in jobs)
+    console.print(f"{counted(len(jobs), 'job')}, {total} trainings, {sum(left)} missing")
 
 
 def local_engine(
     kind: str, device: str | None, workers: int | None, store: Path, jobs: int
-) -> Callable[[], Engine]:
-    """Check the options of the local engine, and return what starts it."""
+) -> Engine:
+    """Check the options of the local engine, and start it."""
     if kind != "local":
         raise ValueError(f"unknown engine '{kind}': choose local or ray.")
     if workers is not None and workers < 1:
         raise ValueError(f"--workers must be at least 1, not {workers}.")
-    pick_device(device)
-    return partial(LocalEngine, devices(device), workers, WorkFolder(store).path, jobs)
+    return LocalEngine(devices(device), workers, WorkFolder(store).path, jobs)
 
 
-def run_sweep(jobs: list[Job], path: Path, start: Callable[[], Engine], **options: Any) -> int:
+def run_sweep(jobs: list[Job], path: Path, engine: Engine, **options: Any) -> int:
     """Train what a store lacks, with options of :class:`Sweep`; returns the exit status."""
-    with Store(path) as store, terminated_like_interrupted():
+    with contextlib.closing(engine), Store(path) as store, terminated_like_interrupted():
         store.add(jobs)
-        try:
-            with show_sweep() as view:
-                outcome = Sweep(jobs, store, start(), view, **options).run()
-        except EngineError as error:
-            say(f"{error} The finished runs are in {path}.")
-            return FAILED
+        with display() as view:
+            outcome = Sweep(jobs, store, engine, view, **options).run()
     return conclude(outcome, path)
 
 
@@ -107,11 +119,10 @@ def conclude(outcome: Outcome, store: Path) -> int:
     )
     if outcome.others:
         say(f"also training: {', '.join(outcome.others)}")
-    if failed := len(outcome.failed):
-        theirs = "its traceback is" if failed == 1 else "their tracebacks are"
+    if outcome.failed:
         say(
-            f"{counted(failed, 'job')} failed; {theirs} in the store's table 'failures'. "
-            "The same command tries again."
+            f"{counted(len(outcome.failed), 'job')} failed, with tracebacks in the store's table "
+            "'failures'. The same command tries again."
         )
     if left := len(outcome.left):
         why = outcome.stopped or "trained elsewhere"
@@ -127,9 +138,9 @@ def conclude(outcome: Outcome, store: Path) -> int:
 def print_replay(path: Path, name: str, device: str | None) -> int:
     """Train a stored run again and print both results; returns the exit status."""
     with Store(path, readonly=True) as store, contextlib.redirect_stdout(sys.stderr):
-        found = replay(store, name, pick_device(device))
+        stored, again = replay(store, name, pick_device(device))
     for column in ("test_accuracy", "test_accuracy_by_loss", "epoch", "epoch_by_loss", "epochs"):
-        typer.echo(f"{column}: stored {found.stored[column]}, now {found.again[column]}")
-    same = not found.differ
-    typer.echo("the same, curves too" if same else f"not the same: {', '.join(found.differ)}")
-    return 0 if same else FAILED
+        typer.echo(f"{column}: stored {stored[column]}, now {again[column]}")
+    differ = differing(stored, again)
+    typer.echo(f"not the same: {', '.join(differ)}" if differ else "the same, curves too")
+    return FAILED if differ else 0

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lcpool.cli.checks import check_own_pooling, import_from_here
 from lcpool.cli.errors import one_line_errors, say
 from lcpool.cli.options import given, setting_options
 from lcpool.settings import SETTINGS, in_groups
@@ -29,9 +28,7 @@ place = partial(typer.Option, rich_help_panel="Where, and what comes out")
 @setting_options()
 def train(
     context: typer.Context,
-    dataset: Annotated[
-        str, typer.Argument(help="A TU dataset, a folder or zip of one, or 'builtin'.")
-    ],
+    dataset: Annotated[str, typer.Argument(help="A TU name, a folder or zip, or 'builtin'.")],
     *,
     device: Annotated[
         str | None, place(help="cpu, cuda or cuda:N.", show_default="a GPU if there is one")
@@ -39,20 +36,12 @@ def train(
     stack: Annotated[
         int | None, place(help="The most runs to train as one.", show_default="as many as fit")
     ] = None,
-    root: Annotated[
-        Path | None, place(help="Folder to look for the dataset in, and to download to.")
-    ] = None,
+    root: Annotated[Path | None, place(help="Folder of datasets, also to download to.")] = None,
     checkpoints: Annotated[
-        Path | None,
-        place(
-            help="Folder for checkpoints, from which an interrupted training continues.",
-            show_default="in the user's cache folder",
-        ),
+        Path | None, place(help="Folder for checkpoints.", show_default="in the user's cache")
     ] = None,
     save: Annotated[Path | None, place(help="Write the best run's model to this file.")] = None,
-    as_json: Annotated[
-        bool, place("--json", help="Print the result as JSON, alone on stdout.")
-    ] = False,
+    as_json: Annotated[bool, place("--json", help="Print JSON, alone on stdout.")] = False,
     **settings: Any,
 ) -> None:
     """Train a network by the paper's protocol, several runs as one.
@@ -82,7 +71,7 @@ def train(
             )  # fmt: skip
     with one_line_errors("stopped."):
         if as_json:
-            typer.echo(json.dumps(_without_nan(result.to_dict()), allow_nan=False))
+            typer.echo(json.dumps(_without_nan(result.to_dict())))
         else:
             _print_result(result)
         if save is not None and result.best is not None:
@@ -90,6 +79,41 @@ def train(
             say(f"the model is in {save}")
         result.remove_checkpoints()  # Last: with them, a model that could not be saved is not lost.
         _ = result.model  # An error, also without --save, if all runs diverged.
+
+
+def import_from_here() -> None:
+    """Let modules of the current folder be imported, as ``python`` does and a script does not."""
+    if os.getcwd() not in sys.path:  # In full: "" means another folder in worker processes.
+        sys.path.append(os.getcwd())
+
+
+def check_own_pooling(name: str, hidden: int, ratio: float) -> None:
+    """Import, make and call a user's pooling once, before any data is read."""
+    import torch
+
+    from lcpool.models import Architecture, make_pooling
+    from lcpool.models.pooling import OwnPoolingError, own_errors
+    from lcpool.pool import PoolingError
+    from lcpool.pool.foreign import CALLED
+
+    try:
+        with own_errors(name):
+            layer = make_pooling(name, hidden, 1, Architecture(ratio=ratio))
+    except TypeError as error:
+        raise ValueError(f"cannot make '{name}' for {hidden} channels: {error}") from error
+    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    try:
+        with own_errors(name):
+            out = layer(torch.randn(4, hidden), edges, None, torch.tensor([0, 0, 1, 1]))
+    except (OwnPoolingError, PoolingError):  # These say where, or what to return instead.
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"a call of '{name}' on two small graphs failed: {type(error).__name__}: {error}; "
+            f"{CALLED}."
+        ) from error
+    if out.x.size(1) != hidden:
+        raise ValueError(f"'{name}' gave features of width {out.x.size(1)}, not {hidden}.")
 
 
 def _check_file(path: Path) -> None:
@@ -118,37 +142,28 @@ def _checkpoint_folder(named: Path | None) -> Path | None:
 
 def _without_nan(values: Any) -> Any:
     """The same with None for NaN and infinity, which JSON does not have."""
-    if isinstance(values, dict):
-        return {key: _without_nan(value) for key, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [_without_nan(value) for value in values]
-    return None if isinstance(values, float) and not math.isfinite(values) else values
+    return json.loads(json.dumps(values), parse_constant=lambda _: None)
 
 
 def _print_result(result: Result) -> None:
     """Test accuracy by both rules, and how it came about."""
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
 
+    from lcpool.progress import table
     from lcpool.train import RULES
 
-    a = result.architecture
+    a, rows, lines = result.architecture, [], _circumstances(result)
     # The share of the largest class is the accuracy of always predicting it.
     data = (str(result.num_test), _in_percent(result.largest_class, 1))
-    table = Table("chosen by", "test accuracy", "test graphs", "largest class", box=SIMPLE_HEAD)
-    lines = _circumstances(result)
     for rule in RULES:
         spread = f" ± {result.std(rule):.2f}" if len(result.accuracies(rule)) > 1 else ""
-        table.add_row(f"validation {rule}", _in_percent(result.mean(rule), 2, spread), *data)
+        rows.append((f"validation {rule}", _in_percent(result.mean(rule), 2, spread), *data))
         if constant := result.constant_runs(rule):
-            lines.append(
-                f"the same class for all test graphs, chosen by validation {rule}: "
-                f"{_runs(constant)}"
-            )
+            same = "the same class for all test graphs, chosen by validation"
+            lines.append(f"{same} {rule}: {_runs(constant)}")
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
-    console.print(table)
+    console.print(table(("chosen by", "test accuracy", "test graphs", "largest class"), rows))
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 

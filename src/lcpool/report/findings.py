@@ -14,7 +14,7 @@ from lcpool.report.cells import agreeing
 from lcpool.report.comparison import Comparison, Group, pairs_over_datasets, pairs_over_splits
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS, rounded, smallest_signed_rank
 from lcpool.report.words import count, duration, figure, listed, p_value
-from lcpool.sweep.engines.task import in_short
+from lcpool.sweep.engine import in_short
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report

@@ -4,18 +4,8 @@ from lcpool.extras import needs_lab
 
 with needs_lab():
     from lcpool.sweep.compare import compare
-    from lcpool.sweep.grid import Cell, Dataset, Grid, Job, make_jobs
+    from lcpool.sweep.grid import Dataset, Grid, make_jobs
     from lcpool.sweep.results import Results
     from lcpool.sweep.store import Store, StoreError
 
-__all__ = [
-    "Cell",
-    "Dataset",
-    "Grid",
-    "Job",
-    "Results",
-    "Store",
-    "StoreError",
-    "compare",
-    "make_jobs",
-]
+__all__ = ["Dataset", "Grid", "Results", "Store", "StoreError", "compare", "make_jobs"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+from lcpool.atomic import lock
 from lcpool.sweep.grid import Job, Wanted
 from lcpool.sweep.store import Store
 
@@ -27,39 +27,39 @@ class Claims:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._release(list(self.held))
+        for path in list(self.held):
+            self._release(path)
 
     def claim(self, job: Job) -> Wanted | None:
         """Take a job; returns its missing runs, or None while another command trains it."""
-        for path in self._files([job]):
+        for path in self._files(job):
             file = _locked(path)
             if file is None:
                 self.release(job)
                 return None
             self.held[path] = file
-        done = self.store.done(job.cells)
-        missing = tuple((cell, n) for cell, n in job.wanted if (cell.id, n) not in done)
+        missing = self.store.missing([job]).get(job, ())
         if not missing:
             self.release(job)
         return missing
 
     def release(self, job: Job) -> None:
-        self._release(self._files([job]))
+        for path in self._files(job):
+            self._release(path)
 
     def others(self, jobs: Iterable[Job]) -> list[str]:
         """The processes of other commands that train some of these jobs."""
-        found = [_owner(path) for path in self._files(jobs) if path not in self.held]
-        return [f"process {pid}" for pid in sorted(filter(None, set(found)))]
+        files = {path for job in jobs for path in self._files(job)} - self.held.keys()
+        return [f"process {pid}" for pid in sorted(filter(None, set(map(_owner, files))))]
 
-    def _files(self, jobs: Iterable[Job]) -> list[Path]:
-        return [self.store.work.claims / cell.id for job in jobs for cell in job.cells]
+    def _files(self, job: Job) -> list[Path]:
+        return [self.store.work.claims / cell.id for cell in job.cells]
 
-    def _release(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            if file := self.held.pop(path, None):
-                with contextlib.suppress(OSError):  # The folder may be gone, too.
-                    path.unlink()
-                file.close()
+    def _release(self, path: Path) -> None:
+        if file := self.held.pop(path, None):
+            with contextlib.suppress(OSError):  # The folder may be gone, too.
+                path.unlink()
+            file.close()
 
 
 def _locked(path: Path) -> BinaryIO | None:
@@ -96,13 +96,8 @@ def _lock(file: BinaryIO) -> bool:
     Without locks, on Windows and some network file systems, commands that share a store may train
     the same runs; the first result is stored.
     """
-    if sys.platform != "win32":
-        import fcntl
-
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
+    try:
+        lock(file)
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
     return True

@@ -33,11 +33,6 @@ class Column:
         return DTYPES["REAL" if self.sql == "INTEGER" and self.null else self.sql]
 
     @property
-    def csv_dtype(self) -> str:
-        """Its type when a CSV file is written: whole numbers without a decimal point."""
-        return "Int64" if self.sql == "INTEGER" else self.dtype
-
-    @property
     def schema(self) -> str:
         return f'"{self.name}" {self.sql}{"" if self.null else " NOT NULL"}'
 
@@ -48,50 +43,33 @@ COLUMNS = (
     Column("conv", "TEXT", WHICH, "`gcn` or `graphconv`"),
     Column("pool", "TEXT", WHICH, "the pooling's paper name, or `module:Class`"),
     Column("run", "INTEGER", WHICH, "number of the run in its cell, from 0"),
-    Column(
-        "test_accuracy", "REAL", OUTCOME,
-        "test accuracy in percent, at the epoch chosen by validation accuracy; empty if the run "
-        "diverged before any was chosen", null=True,
-    ),
-    Column(
-        "test_accuracy_by_loss", "REAL", OUTCOME,
-        "the same at the epoch chosen by validation loss", null=True,
-    ),
+    Column("test_accuracy", "REAL", OUTCOME,
+           "test accuracy in percent, at the epoch chosen by validation accuracy; empty if the run "
+           "diverged before any was chosen", null=True),
+    Column("test_accuracy_by_loss", "REAL", OUTCOME,
+           "the same at the epoch chosen by validation loss", null=True),
     Column("epochs", "INTEGER", OUTCOME, "epochs trained"),
-    Column(
-        "seconds", "REAL", CIRCUMSTANCE,
-        "the run's share of the wall time of its stack",
-    ),
+    Column("seconds", "REAL", CIRCUMSTANCE, "the run's share of the wall time of its stack"),
     Column("val_accuracy", "REAL", OUTCOME, "best validation accuracy in percent", null=True),
     Column("val_loss", "REAL", OUTCOME, "lowest validation loss", null=True),
     Column("epoch", "INTEGER", OUTCOME, "the epoch chosen by validation accuracy", null=True),
     Column("epoch_by_loss", "INTEGER", OUTCOME, "the epoch chosen by validation loss", null=True),
-    Column(
-        "diverged", "INTEGER", OUTCOME,
-        "the epoch in which a loss became NaN or infinite, if any", null=True,
-    ),
-    Column(
-        "peak_memory", "INTEGER", CIRCUMSTANCE,
-        "peak of GPU memory of the stack in bytes; empty on a CPU", null=True,
-    ),
+    Column("diverged", "INTEGER", OUTCOME,
+           "the epoch in which a loss became NaN or infinite, if any", null=True),
+    Column("peak_memory", "INTEGER", CIRCUMSTANCE,
+           "peak of GPU memory of the stack in bytes; empty on a CPU", null=True),
     Column("stack", "INTEGER", CIRCUMSTANCE, "how many runs were trained as one"),
     Column("num_train", "INTEGER", OUTCOME, "training graphs"),
     Column("num_val", "INTEGER", OUTCOME, "validation graphs"),
     Column("num_test", "INTEGER", OUTCOME, "test graphs"),
-    Column(
-        "largest_class", "REAL", OUTCOME,
-        "share in percent of the largest class among the test graphs: the accuracy of a network "
-        "that always predicts that class", null=True, absent=True,
-    ),
-    Column(
-        "constant", "INTEGER", OUTCOME,
-        "1 if the network chosen by validation accuracy predicts one class for all test graphs, "
-        "else 0", null=True, absent=True,
-    ),
-    Column(
-        "constant_by_loss", "INTEGER", OUTCOME,
-        "the same for the network chosen by validation loss", null=True, absent=True,
-    ),
+    Column("largest_class", "REAL", OUTCOME,
+           "share in percent of the largest class among the test graphs: the accuracy of a network "
+           "that always predicts that class", null=True, absent=True),
+    Column("constant", "INTEGER", OUTCOME,
+           "1 if the network chosen by validation accuracy predicts one class for all test graphs, "
+           "else 0", null=True, absent=True),
+    Column("constant_by_loss", "INTEGER", OUTCOME,
+           "the same for the network chosen by validation loss", null=True, absent=True),
     Column("curves", "BLOB", OUTCOME, "learning curves", exported=False),
     Column("split", "TEXT", WHICH, "`shared` or `fresh`"),
     Column("seed", "INTEGER", WHICH, "seed of all random numbers"),
@@ -117,12 +95,3 @@ OF_RUN = tuple(c for c in COLUMNS if c not in OF_CELL)
 FIGURES = tuple(column.name for column in COLUMNS if column.group == OUTCOME)
 # What identifies a run.
 KEY = (*(column.name for column in OF_CELL), "run")
-
-
-def quoted(names: tuple[str, ...]) -> str:
-    """Names for a query, in quotes: ``commit`` is a keyword of SQL.
-
-    >>> quoted(("run", "commit"))
-    '"run", "commit"'
-    """
-    return ", ".join(f'"{name}"' for name in names)

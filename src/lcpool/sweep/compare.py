@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from lcpool.progress import display
 from lcpool.settings import POOLS, RUNS, read_config_text, takes_settings
-from lcpool.sweep.engines.engine import Engine, EngineError, InlineEngine
+from lcpool.sweep.engine import Engine, EngineError, in_short
+from lcpool.sweep.engines.execute import InlineEngine
 from lcpool.sweep.engines.local import LocalEngine, devices
-from lcpool.sweep.engines.task import in_short
 from lcpool.sweep.grid import DATASET, Dataset, Grid, Source, make_jobs
-from lcpool.sweep.progress import show_sweep
 from lcpool.sweep.run import Outcome, Sweep
 from lcpool.sweep.store import Store, StoreError
 from lcpool.train.device import pick_device
@@ -78,13 +77,16 @@ def compare(
     given = {name: value for name, value in named.items() if value is not None}
     grid = Grid.of(datasets=_datasets(datasets, root), runs=runs, **given, **settings)
     jobs, place = make_jobs([grid]), pick_device(device)
-    with _store(store) as opened:
+    with (
+        tempfile.TemporaryDirectory(prefix="lcpool-") as folder,
+        Store(Path(folder) / "runs.sqlite" if store is None else store) as opened,
+    ):
         opened.add(jobs)
         engine: Engine = InlineEngine(place)
         if workers:
             engine = LocalEngine(devices(place), workers, opened.work.path, len(jobs))
         try:
-            with show_sweep(progress) as view:
+            with display(progress) as view:
                 outcome = Sweep(jobs, opened, engine, view).run()
         except EngineError as error:
             raise EngineError(f"{error}. {GUARD}") from None
@@ -102,19 +104,10 @@ def compare(
 def _datasets(datasets: Any, root: str | Path | None) -> tuple[Dataset, ...]:
     if isinstance(datasets, Mapping):
         return tuple(Dataset.of(source, root, name) for name, source in datasets.items())
-    several = isinstance(datasets, list | tuple) and all(
-        isinstance(d, str | Path) for d in datasets
-    )
-    return tuple(Dataset.of(source, root) for source in (datasets if several else [datasets]))
-
-
-@contextlib.contextmanager
-def _store(path: str | Path | None) -> Iterator[Store]:
-    with contextlib.ExitStack() as stack:
-        if path is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lcpool-"))
-            path = Path(folder) / "runs.sqlite"
-        yield stack.enter_context(Store(path))
+    listed = isinstance(datasets, list | tuple)
+    if not (listed and all(isinstance(one, str | Path) for one in datasets)):
+        datasets = [datasets]
+    return tuple(Dataset.of(source, root) for source in datasets)
 
 
 def _report(outcome: Outcome, store: str | Path | None) -> None:

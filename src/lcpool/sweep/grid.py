@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -57,13 +57,13 @@ class Dataset:
         if len(graphs) < MIN_GRAPHS:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
         check_classes(graphs)
-        by_name = isinstance(source, str | os.PathLike)
-        return cls(
-            name=graphs.name,
-            digest=fingerprint(graphs),
-            source=_lasting(os.fspath(source)) if by_name else graphs,  # type: ignore[arg-type]
-            root=None if root is None else str(Path(root).expanduser().absolute()),
-        )
+        lasting: str | GraphSet = graphs
+        if isinstance(source, str | os.PathLike):  # A bare word is a name; a path becomes absolute.
+            path, lasting = Path(source).expanduser(), os.fspath(source)
+            if path.name != lasting or path.suffix == ".zip":
+                lasting = str(path.absolute())
+        folder = None if root is None else str(Path(root).expanduser().absolute())
+        return cls(graphs.name, fingerprint(graphs), lasting, folder)
 
     def load(self) -> GraphSet:
         """The graphs, with the name they have here."""
@@ -73,33 +73,18 @@ class Dataset:
         return replace(graphs, name=self.name)
 
 
-def _lasting(source: str) -> str:
-    """A path as an absolute path; a bare word is a name."""
-    path = Path(source).expanduser()
-    return source if path.name == source and path.suffix != ".zip" else str(path.absolute())
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Cell:
     """A dataset, a network and a protocol, of which there are several runs."""
 
     dataset: Dataset
-    architecture: Architecture
-    protocol: Protocol
+    # Compared by their text: a ratio of 1 (one node) and of 1.0 (all nodes) are equal numbers.
+    architecture: Architecture = field(compare=False)
+    protocol: Protocol = field(compare=False)
+    config: str = field(init=False, repr=False)  # both as canonical JSON
 
-    # Not by values: a ratio of 1 (one node) and of 1.0 (all nodes) are equal numbers.
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cell) and (self.dataset, self.config) == (
-            other.dataset, other.config,
-        )  # fmt: skip
-
-    def __hash__(self) -> int:
-        return hash((self.dataset, self.config))
-
-    @cached_property
-    def config(self) -> str:
-        """Everything but the data, as canonical JSON."""
-        return config_text(self.architecture, self.protocol)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "config", config_text(self.architecture, self.protocol))
 
     @cached_property
     def code(self) -> str:
@@ -118,9 +103,9 @@ class Cell:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns of a table of runs that are the same for all runs of this cell."""
-        settings = flat(self.architecture, self.protocol)
-        own = {"dataset": self.dataset.name, "config": self.config}
-        return {c.name: {**settings, **own}[c.name] for c in OF_CELL}
+        known = flat(self.architecture, self.protocol)
+        known |= {"dataset": self.dataset.name, "config": self.config}
+        return {column.name: known[column.name] for column in OF_CELL}
 
     @property
     def names(self) -> tuple[str, str, str, str]:
@@ -130,7 +115,7 @@ class Cell:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of network and protocol, without names and split."""
+        """The settings without names and split."""
         return unnamed(flat(self.architecture, self.protocol))
 
 
@@ -170,11 +155,10 @@ class Job:
         return "+".join(dict.fromkeys(cell.protocol.split for cell in self.cells))
 
     @property
-    def names(self) -> tuple[str, str, str, str]:
+    def names(self) -> tuple[str, ...]:
         """Dataset, backbone or backbones, convolution, pooling."""
-        dataset, _, conv, pool = self.cells[0].names
-        backbones = dict.fromkeys(cell.architecture.backbone for cell in self.cells)
-        return dataset, "+".join(backbones), conv, pool
+        columns = zip(*(cell.names for cell in self.cells), strict=True)
+        return tuple("+".join(dict.fromkeys(column)) for column in columns)
 
     def __str__(self) -> str:
         label = [f"({self.label})"] if self.label else []
@@ -215,33 +199,23 @@ class Grid:
         choices = {name: SETTINGS[name].choices for name in ("backbone", "conv")}
         return {"dataset": PAPER_DATASETS, **choices, "split": "shared"}
 
-    def configurations(self) -> Iterator[tuple[Architecture, Protocol]]:
+    def configurations(self) -> list[tuple[Architecture, Protocol]]:
         """Every different combination of settings, the first setting outermost."""
-        seen = set()
+        found: dict[str, tuple[Architecture, Protocol]] = {}
         for values in itertools.product(*self.settings.values()):
-            network, protocol = in_groups(dict(zip(self.settings, values, strict=True)))
-            found = as_read(Architecture(**network)), Protocol(**protocol)
-            if (text := config_text(*found)) not in seen:
-                seen.add(text)
-                yield found
+            groups = in_groups(dict(zip(self.settings, values, strict=True)))
+            network, protocol = Architecture(**groups[0]), Protocol(**groups[1])
+            # What a pooling does not read has its default: a grid over `hops` has one cell without
+            # pooling, not several equal ones.
+            unread = [one for one in SETTINGS.values() if not one.read_by(network.pool)]
+            network = replace(network, **{one.name: one.default for one in unread})
+            found.setdefault(config_text(network, protocol), (network, protocol))
+        return list(found.values())
 
     def cells(self, datasets: Mapping[Any, Dataset]) -> list[Cell]:
         """Every cell, datasets outermost; ``datasets`` maps :attr:`datasets` to what they are."""
-        combinations = list(self.configurations())
-        return [
-            Cell(datasets[dataset], *combination)
-            for dataset in self.datasets
-            for combination in combinations
-        ]
-
-
-def as_read(network: Architecture) -> Architecture:
-    """The network with defaults for all settings that its pooling does not read.
-
-    So a grid over ``hops`` has one cell without pooling, not several equal ones.
-    """
-    others = {name: one.default for name, one in SETTINGS.items() if not one.read_by(network.pool)}
-    return replace(network, **others)
+        pairs = itertools.product(self.datasets, self.configurations())
+        return [Cell(datasets[dataset], *configuration) for dataset, configuration in pairs]
 
 
 def make_jobs(
@@ -256,16 +230,16 @@ def make_jobs(
     loaded: dict[Any, Dataset] = {}
     for grid in grids:
         for source in grid.datasets:
-            if isinstance(source, Dataset):
-                loaded[source] = source
-            elif source not in loaded:
-                loaded[source] = Dataset.of(source, root)
+            if source not in loaded:
+                loaded[source] = source if isinstance(source, Dataset) else Dataset.of(source, root)
         for cell in grid.cells(loaded):
-            shared = replace(cell.protocol, split="shared")
-            key = config_text(replace(cell.architecture, backbone="hierarchical"), shared)
+            network = replace(cell.architecture, backbone="hierarchical")
+            key = config_text(network, replace(cell.protocol, split="shared"))
             runs = alike.setdefault((cell.dataset, key), {})
             runs[cell] = max(grid.runs, runs.get(cell, 0))
-    check_names(loaded.values())
+    for one, other in itertools.combinations(loaded.values(), 2):
+        if one.name == other.name and one != other:
+            raise ValueError(f"two different datasets are called {one.name}: rename one.")
     found = [job for runs in alike.values() for job in _jobs(runs, stack)]
     words = labels([job.cells[0].settings for job in found])
     return [replace(job, label=label) for job, label in zip(found, words, strict=True)]
@@ -281,14 +255,6 @@ def _jobs(runs: Mapping[Cell, int], stack: int | None) -> list[Job]:
     return [Job(tuple(part)) for part in parts]
 
 
-def check_names(datasets: Iterable[Dataset]) -> None:
-    """Refuse two different datasets of the same name."""
-    seen: dict[str, Dataset] = {}
-    for dataset in datasets:
-        if seen.setdefault(dataset.name, dataset) != dataset:
-            raise ValueError(f"two different datasets are called {dataset.name}: rename one.")
-
-
 def read_grids(path: Path, over: Mapping[str, Any]) -> list[Grid]:
     """The grids of a TOML file; settings in ``over`` replace the file's.
 
@@ -297,8 +263,6 @@ def read_grids(path: Path, over: Mapping[str, Any]) -> list[Grid]:
     """
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a TOML file: {error}") from error
     tables = values.pop("grid", [{}])

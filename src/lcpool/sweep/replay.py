@@ -5,44 +5,34 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from lcpool.settings import labels, read_config_text, unnamed
-from lcpool.sweep.columns import FIGURES
+from lcpool.sweep.engine import Finished, Task
 from lcpool.sweep.engines.execute import execute
-from lcpool.sweep.engines.task import Finished, Task
 from lcpool.sweep.grid import Cell, Dataset, read_config
 from lcpool.sweep.store import Row, Store, StoreError
 
 NAMES = ("dataset", "backbone", "conv", "pool", "split", "seed")
 
 
-@dataclass(frozen=True)
-class Replayed:
-    """A stored run, the same run trained again, and the figures in which they differ."""
-
-    stored: Row
-    again: Row
-    differ: list[str]
-
-
-def replay(store: Store, name: str, device: torch.device) -> Replayed:
+def replay(store: Store, name: str, device: torch.device) -> tuple[Row, Row]:
     """Train a run again, with the stack and the number of threads that it was trained with.
 
     ``name`` is what :func:`find` takes.
+
+    Returns:
+        The stored run, and the same run as it was trained now.
     """
     stored = find(store, name)
     mates = tuple((_cell(store, cell), number) for cell, number in json.loads(stored["mates"]))
-    task = Task(mates, stack=len(mates))
-    rows: list[Row] = []
     with computing_with(stored["threads"]):
-        for event in execute(task, device, lambda: False):
-            rows.extend(event.rows if isinstance(event, Finished) else [])
+        events = list(execute(Task(mates, stack=len(mates)), device, lambda: False))
+    rows = (row for event in events if isinstance(event, Finished) for row in event.rows)
     (again,) = (row for row in rows if (row["cell"], row["run"]) == (stored["cell"], stored["run"]))
-    return Replayed(stored, again, [name for name in FIGURES if again[name] != stored[name]])
+    return stored, again
 
 
 @contextlib.contextmanager
@@ -61,17 +51,24 @@ def find(store: Store, name: str) -> Row:
     *words, number = name.split("/")
     runs = (row for row in store.runs() if str(row["run"]) == number)
     fitting = [row for row in runs if _names(row).issuperset(words)]
-    if len(fitting) == 1:
-        return fitting[0]
     if not fitting:
         raise StoreError(
             f"no run '{name}' in {store.path}: write DATASET/BACKBONE/CONV/POOL/RUN, or some of "
             "these names, with settings as ratio=0.25."
         )
-    words = labels([_settings(row) for row in fitting])
-    found = "; ".join(map(_in_words, fitting[:4], words))
-    more = f"; and {len(fitting) - 4} more" if len(fitting) > 4 else ""
-    raise StoreError(f"'{name}' could be {found}{more}: add names, a setting, or the cell's id.")
+    if len(fitting) > 1:
+        marks = labels([_settings(row) for row in fitting])
+        found = [
+            "/".join(str(row[column]) for column in (*NAMES, "run"))
+            + f" ({f'{mark}, ' if mark else ''}id {row['id']})"
+            for row, mark in zip(fitting, marks, strict=True)
+        ]
+        if len(found) > 4:
+            found[4:] = [f"and {len(found) - 4} more"]
+        raise StoreError(
+            f"'{name}' could be {'; '.join(found)}: add names, a setting, or the cell's id."
+        )
+    return fitting[0]
 
 
 def _names(row: Row) -> set[str]:
@@ -82,11 +79,6 @@ def _names(row: Row) -> set[str]:
 
 def _settings(row: Row) -> dict[str, Any]:
     return unnamed(read_config_text(row["config"]))
-
-
-def _in_words(row: Row, label: str) -> str:
-    name = "/".join(str(row[column]) for column in (*NAMES, "run"))
-    return f"{name} ({f'{label}, ' if label else ''}id {row['id']})"
 
 
 def _cell(store: Store, cell: str) -> Cell:

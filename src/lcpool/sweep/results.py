@@ -22,6 +22,7 @@ from lcpool.sweep.store import Store, unpack
 Key = tuple[Any, ...]
 
 _SQLITE = b"SQLite format 3\0"
+_DTYPES = {column.name: column.dtype for column in EXPORTED}
 
 
 def key(row: Mapping[str, Any]) -> Key:
@@ -58,19 +59,27 @@ class Results:
     def read(cls, *paths: str | Path) -> Results:
         """Read one or more stores, or CSV files with the curves beside them."""
         parts = [_read(Path(path)) for path in paths]
-        return cls(
-            pd.concat([part.runs for part in parts], ignore_index=True),
-            {name: curve for part in parts for name, curve in part.curves.items()},
-            _without_runs([f for part in parts for f in part.failures], parts),
-        )
+        runs = pd.concat([part.runs for part in parts], ignore_index=True)
+        curves = {name: curve for part in parts for name, curve in part.curves.items()}
+        # What failed in one file may have runs in another. The settings have all names but one.
+        trained = set(runs[["dataset", "config"]].itertuples(index=False, name=None))
+        failures = [failure for part in parts for failure in part.failures]
+        kept = tuple(f for f in failures if (f.names[0], f.config) not in trained)
+        return cls(runs, curves, kept)
 
     @classmethod
     def of(cls, store: Store) -> Results:
         """All runs of a store."""
         found = store.runs()
         curves = {key(row): unpack(row["curves"]).astype(np.float32) for row in found}
-        runs = pd.DataFrame(found, columns=NAMES)
-        return cls(runs.astype(_dtypes()), curves, _failures(store))
+        # With max(), SQLite takes the other columns from the row that has it.
+        failed = store.rows(
+            "SELECT dataset, backbone, conv, pool, split, reason, config, max(time) FROM failures "
+            "JOIN cells ON cell = cells.id WHERE current AND cell NOT IN (SELECT cell FROM runs) "
+            "GROUP BY cell ORDER BY dataset, backbone, conv, pool, split"
+        )
+        failures = tuple(Failure(tuple(row)[:4], *tuple(row)[4:7]) for row in failed)
+        return cls(pd.DataFrame(found, columns=NAMES).astype(_DTYPES), curves, failures)
 
     def write(self, path: str | Path) -> Path:
         """Write a CSV file and, beside it, the curves; in a folder, ``runs.csv``."""
@@ -78,7 +87,8 @@ class Results:
         if path.suffix != ".csv":
             path = path / "runs.csv"
         curves = path.with_suffix(".npz")
-        table = self.runs[list(NAMES)].astype({c.name: c.csv_dtype for c in EXPORTED})
+        whole = {c.name: "Int64" for c in EXPORTED if c.sql == "INTEGER"}  # no decimal point
+        table = self.runs[list(NAMES)].astype({**_DTYPES, **whole})
         text = protected(table).to_csv(index=False, lineterminator="\n")
         # Both are written before either takes the place of an older file.
         with whole_file(path) as csv:
@@ -104,36 +114,14 @@ class Results:
         return Results(runs, {name: c for name, c in self.curves.items() if name in kept})
 
 
-def _dtypes() -> dict[str, str]:
-    return {column.name: column.dtype for column in EXPORTED}
-
-
 def _read(path: Path) -> Results:
     if not path.is_file():
         raise ValueError(f"{path} is not a file of results: name a store, or an exported CSV.")
     with path.open("rb") as file:
-        is_store = file.read(len(_SQLITE)) == _SQLITE
-    if not is_store:
-        return _read_csv(path)
+        if file.read(len(_SQLITE)) != _SQLITE:
+            return _read_csv(path)
     with Store(path, readonly=True) as store:
         return Results.of(store)
-
-
-def _failures(store: Store) -> tuple[Failure, ...]:
-    # With max(), SQLite takes the other columns from the row that has it.
-    found = store.rows(
-        "SELECT dataset, backbone, conv, pool, split, reason, config, max(time) FROM failures "
-        "JOIN cells ON cell = cells.id WHERE current AND cell NOT IN (SELECT cell FROM runs) "
-        "GROUP BY cell ORDER BY dataset, backbone, conv, pool, split"
-    )
-    return tuple(Failure(tuple(row)[:4], *tuple(row)[4:7]) for row in found)
-
-
-def _without_runs(failures: list[Failure], parts: list[Results]) -> tuple[Failure, ...]:
-    """The failures of cells that have no run in any file."""
-    cell = ["dataset", "config"]  # The configuration has the other names and the split.
-    trained = {row for part in parts for row in part.runs[cell].itertuples(index=False, name=None)}
-    return tuple(f for f in failures if (f.names[0], f.config) not in trained)
 
 
 def _read_csv(path: Path) -> Results:
@@ -148,7 +136,7 @@ def _read_csv(path: Path) -> Results:
     if missing := [column.name for column in lacking if not column.absent]:
         raise ValueError(f"{what}: it lacks {', '.join(missing)}. {instead}")
     runs = unprotected(runs.assign(**{column.name: "" for column in lacking})[list(NAMES)])
-    for name, dtype in _dtypes().items():
+    for name, dtype in _DTYPES.items():
         try:
             runs[name] = runs[name].replace("", "nan" if dtype == "float64" else "").astype(dtype)
         except (ValueError, OverflowError) as error:

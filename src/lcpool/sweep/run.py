@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
-from lcpool.progress import clock
+from lcpool.progress import Board, Display, clock
 from lcpool.sweep.claims import Claims
-from lcpool.sweep.engines.engine import Engine, Happened
-from lcpool.sweep.engines.task import (
+from lcpool.sweep.engine import (
     Ended,
+    Engine,
     EpochDone,
-    Event,
     Failed,
     Finished,
+    Happened,
+    Last,
     Noted,
     Planned,
-    Stopped,
     Task,
     in_short,
     is_fault,
 )
-from lcpool.sweep.grid import Cell, Job, Wanted
+from lcpool.sweep.grid import Job, Wanted
 from lcpool.sweep.store import Store
 from lcpool.train.checkpoint import interrupt_later
 
@@ -43,16 +43,7 @@ HEARING = 10.0
 COST = {"nopool": 1.0, "topkpool": 1.1, "sagpool": 1.3, "mincutpool": 1.4, "diffpool": 1.5,
         "lcpool": 2.0, "lcpool*": 2.2, "asapool": 3.0}  # fmt: skip
 OWN_COST = 2.0
-
-
-class View(Protocol):
-    """Shows a sweep to a user."""
-
-    def say(self, message: str) -> None:
-        """Print a line that stays."""
-
-    def show(self, sweep: Sweep) -> None:
-        """Show the current state; called often."""
+TITLES = ("training", "epoch", "runs", "validation", "time")
 
 
 @dataclass
@@ -65,10 +56,12 @@ class AtWork:
     epoch: EpochDone | None = None  # the last one
     silent: float = -math.inf  # seconds since its last event; they count once it has begun
 
-    def listen(self, event: Event) -> None:
-        self.silent = 0.0
-        if isinstance(event, EpochDone):
-            self.epoch = event
+    def row(self) -> tuple[str, ...]:
+        """Its row of the table."""
+        state, e = ("–", "–", "–"), self.epoch
+        if e is not None:
+            state = str(e.epoch), f"{e.going}/{e.runs}", f"{100 * e.accuracy:.1f} %"
+        return str(self.job), *state, clock(time.monotonic() - self.since)
 
 
 @dataclass(frozen=True)
@@ -92,14 +85,8 @@ class Outcome:
 class Sweep:
     """Trains the jobs whose runs a store lacks with an engine, and stores the runs.
 
-    Args:
-        jobs: the jobs.
-        store: the store.
-        engine: where to train.
-        view: shows what happens.
-        stack: the most runs to train as one.
-        limit: seconds after which to stop.
-        epoch_timeout: seconds after which a job whose epoch has not ended is killed.
+    At most ``stack`` runs are trained as one. The sweep stops after ``limit`` seconds, and kills a
+    job whose epoch has not ended after ``epoch_timeout`` seconds.
     """
 
     def __init__(
@@ -107,7 +94,7 @@ class Sweep:
         jobs: Sequence[Job],
         store: Store,
         engine: Engine,
-        view: View,
+        view: Display,
         stack: int | None = None,
         limit: float = math.inf,
         epoch_timeout: float = EPOCH_TIMEOUT,
@@ -120,51 +107,43 @@ class Sweep:
         self.suspects: set[Job] = set()
         self.at_work: dict[Task, AtWork] = {}
         self.started = self.turned = time.monotonic()
-        self.runs = 0
-        self.stopping = ""
-        self.blocked_until = 0.0
+        self.runs, self.stopping, self.blocked_until = 0, "", 0.0
         grace = min(GRACE, GRACE_SHARE * max(limit, 0.0))
         self.last_call = self.started + limit - grace  # No epoch goes on after this,
         self.end = self.started + limit - grace / 4  # no process after that.
-        self.waiting = in_order(self._missing())
+        self.waiting = in_order(store.missing(jobs))
 
     def run(self) -> Outcome:
         """Train until everything is there, or nothing more can be done."""
-        before = sum(self.store.work.has_checkpoint(job) for job in self.waiting)
-        if before:
+        if before := sum(self.store.work.has_checkpoint(job) for job in self.waiting):
             self.view.say(f"{counted(before, 'job')} continue from checkpoints")
         try:
             with interrupt_later() as interrupted, self.claims:
-                try:
-                    for _ in self._turns(interrupted):
+                with contextlib.closing(self.engine):
+                    while self.at_work or (not self.stopping and self.to_do()):
+                        if not self.stopping:
+                            self._stop_if_due(interrupted())
+                        if time.monotonic() > self.end:
+                            break
                         self._fill()
                         self._handle(self.engine.events(TICK))
                         self._handle(self._hanging())
-                        self.view.show(self)
+                        self.view.show(self.board)
                     self._tidy()
-                finally:
-                    self.engine.close()
                 return self._outcome()
         finally:
             self.store.work.clean_up()
 
-    def _turns(self, interrupted: Callable[[], bool]) -> Iterator[None]:
-        """Go on until all jobs have ended, or it is time to stop and all have stopped."""
-        while self.at_work or (not self.stopping and self.to_do()):
-            if not self.stopping and (reason := self._reason_to_stop(interrupted())):
-                self.stopping = reason
-                self.end = min(self.end, time.monotonic() + GRACE)
-                self.engine.stop()
-            if time.monotonic() > self.end:
-                return
-            yield
-
-    def _reason_to_stop(self, interrupted: bool) -> str:
-        if interrupted:
-            return "interrupted"
-        if time.monotonic() > self.last_call:
-            return "time is up"
-        return "the store is gone" if self.store.is_gone() else ""
+    def _stop_if_due(self, interrupted: bool) -> None:
+        due = {
+            "interrupted": interrupted,
+            "time is up": time.monotonic() > self.last_call,
+            "the store is gone": self.store.is_gone(),
+        }
+        self.stopping = next((reason for reason, is_due in due.items() if is_due), "")
+        if self.stopping:
+            self.end = min(self.end, time.monotonic() + GRACE)
+            self.engine.stop()
 
     def _fill(self) -> None:
         """Give jobs to the engine while it has free slots."""
@@ -189,23 +168,17 @@ class Sweep:
         return not self.set_aside(job) and not (suspected and self.at_work)
 
     def _submit(self, job: Job, missing: Wanted) -> None:
+        # As many runs as one as when the job was begun, so that its checkpoints fit.
+        (row,) = self.store.rows("SELECT stack FROM cells WHERE id = ?", job.cells[0].id)
         task = Task(
             missing,
-            self.store.work.checkpoints(missing[0][0]),
-            self._stack_of(job),
+            self.store.work.checkpoints / missing[0][0].id,
+            row["stack"] if self.stack is None else self.stack,
             self.engine.share,
             time.time() + self.last_call - time.monotonic(),
         )
         self.at_work[task] = AtWork(job, len(missing))
         self.engine.submit(task)
-
-    def _stack_of(self, job: Job) -> int | None:
-        """As many runs as one as when the job was begun, so that its checkpoints fit."""
-        if self.stack is not None:
-            return self.stack
-        (row,) = self.store.rows("SELECT stack FROM cells WHERE id = ?", job.cells[0].id)
-        planned: int | None = row["stack"]
-        return planned
 
     def _hanging(self) -> list[Happened]:
         """Kill the tasks whose epoch takes too long; they have failed, and are not tried again."""
@@ -233,8 +206,10 @@ class Sweep:
             if task is None:
                 continue
             work = self.at_work[task]
-            work.listen(event)
-            if isinstance(event, Planned):
+            work.silent = 0.0
+            if isinstance(event, EpochDone):
+                work.epoch = event
+            elif isinstance(event, Planned):
                 # All runs as one is no limit: with more runs, more may fit.
                 limit = event.stack if event.stack < len(task.runs) else None
                 self.store.plan(work.job.cells, limit)
@@ -242,7 +217,7 @@ class Sweep:
                 self.store.save(event.rows)
                 self.runs += len(event.rows)
                 work.left -= len(event.rows)
-            elif isinstance(event, Ended | Stopped | Failed):
+            elif isinstance(event, Last):
                 self._leave(task, event)
 
     def _find_culprit(self, faulted: list[Job]) -> None:
@@ -258,18 +233,18 @@ class Sweep:
                 f"the GPU faulted under {len(faulted)} jobs; they are trained again one at a time"
             )
 
-    def _leave(self, task: Task, event: Ended | Stopped | Failed) -> None:
+    def _leave(self, task: Task, event: Last) -> None:
         """A task has ended; what is not complete waits again."""
-        job, since = self.at_work[task].job, self.at_work.pop(task).since
+        work = self.at_work.pop(task)
+        job = work.job
         if isinstance(event, Ended):
             self.store.work.forget(job)
+            self.suspects.discard(job)
+            self.view.say(f"{job}: done in {time.monotonic() - work.since:.0f} s")
+        else:
+            self.waiting.append(job)
         self.claims.release(job)
         self.blocked_until = 0.0
-        if isinstance(event, Ended):
-            self.suspects.discard(job)
-            self.view.say(f"{job}: done in {time.monotonic() - since:.0f} s")
-            return
-        self.waiting.append(job)
         # While all are being stopped, an end is not a failure.
         if isinstance(event, Failed) and not self.stopping:
             self.failures[job] += event.counts and not event.fault
@@ -289,23 +264,16 @@ class Sweep:
 
     def _tidy(self) -> None:
         """Remove what a command has left that was killed when a job was complete."""
-        missing, work = self._missing(), self.store.work
+        missing, work = self.store.missing(self.jobs), self.store.work
         for job in self.jobs:
             if work.has_left(job) and job not in missing and self.claims.claim(job) == ():
                 work.forget(job)
-
-    def _missing(self) -> list[Job]:
-        done = self.store.done(cell for job in self.jobs for cell in job.cells)
-        return [job for job in self.jobs if any((cell.id, n) not in done for cell, n in job.wanted)]
 
     def to_do(self) -> list[Job]:
         return [job for job in self.waiting if not self.set_aside(job)]
 
     def set_aside(self, job: Job) -> bool:
         return self.failures[job] >= TRIES
-
-    def complete(self) -> int:
-        return len(self.jobs) - len(self.waiting) - len(self.at_work)
 
     def seconds_left(self) -> float | None:
         """Time per run so far × runs left; None until a run has ended."""
@@ -315,8 +283,25 @@ class Sweep:
         left = waiting + sum(work.left for work in self.at_work.values())
         return (time.monotonic() - self.started) / self.runs * left
 
+    def board(self) -> Board:
+        """A row per job that is being trained; below, jobs done and left, pace and time left."""
+        seconds = time.monotonic() - self.started
+        done = len(self.jobs) - len(self.waiting) - len(self.at_work)
+        parts = [f"{done} of {len(self.jobs)} jobs done", f"{len(self.at_work)} training"]
+        if failures := self.failures.total():
+            aside = sum(map(self.set_aside, self.waiting))
+            parts.append(f"{failures} failures, {aside} set aside")
+        if self.runs:
+            parts.append(f"{60 * self.runs / seconds:.1f} runs per minute")
+        parts.append(f"{clock(seconds)} passed")
+        if self.stopping:
+            parts.append(f"{self.stopping}: stopping")
+        elif left := self.seconds_left():
+            parts.append(f"about {clock(left)} left")
+        return Board(TITLES, [work.row() for work in self.at_work.values()], " · ".join(parts))
+
     def _outcome(self) -> Outcome:
-        missing = self._missing()
+        missing = self.store.missing(self.jobs)
         failed = [(job, self.reasons[job]) for job in missing if self.set_aside(job)]
         left = [job for job in missing if not self.set_aside(job)]
         seconds, complete = time.monotonic() - self.started, len(self.jobs) - len(missing)
@@ -339,10 +324,9 @@ def in_order(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _cost(job: Job) -> float:
-    cell: Cell = job.cells[0]
-    network = cell.architecture
+    network, protocol = job.cells[0].architecture, job.cells[0].protocol
     size = network.hidden * network.poolings * COST.get(network.pool, OWN_COST)
-    return len(job.wanted) * cell.protocol.epochs * size
+    return len(job.wanted) * protocol.epochs * size
 
 
 def counted(number: int, thing: str) -> str:

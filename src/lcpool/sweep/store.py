@@ -13,6 +13,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from lcpool.sweep.columns import COLUMNS, KEY, OF_CELL, OF_RUN, TYPES, quoted
-from lcpool.sweep.grid import Cell, Dataset, Job
+from lcpool.sweep.columns import COLUMNS, FIGURES, KEY, OF_CELL, OF_RUN, TYPES
+from lcpool.sweep.grid import Cell, Job, Wanted
 
 VERSION = 4
 APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
@@ -49,13 +50,17 @@ class StoreError(ValueError):
     """A store that cannot be used; the message says why and what to do."""
 
 
-class Store:
-    """An open store.
+@dataclass
+class Merged:
+    """How many runs were new, how many were there already, and what was not added and why."""
 
-    Args:
-        path: the file; it is created if it does not exist, unless ``readonly``.
-        readonly: never change the file.
-    """
+    added: int = 0
+    same: int = 0
+    conflicts: list[str] = field(default_factory=list)
+
+
+class Store:
+    """An open store; its file is created if it is missing, and never changed if ``readonly``."""
 
     def __init__(self, path: str | Path, readonly: bool = False) -> None:
         self.path, self.readonly = Path(path), readonly
@@ -72,54 +77,50 @@ class Store:
     def _open(self) -> sqlite3.Connection:
         if self.path.is_dir():
             raise StoreError(f"{self.path} is a folder; name a file for the store.")
+        if self.readonly and not self.path.exists():
+            raise StoreError(f"{self.path}: there is no such store.")
+        mode = "ro" if self._log("-wal").exists() else "ro&immutable=1"
         if not self.readonly:
             self.place.parent.mkdir(parents=True, exist_ok=True)
-            return self._connect("mode=rwc")
-        if not self.path.exists():
-            raise StoreError(f"{self.path}: there is no such store.")
-        # Reading beside a writer means sharing its log, which needs the right to write.
-        if os.access(self.place.parent, os.W_OK):
-            connection = self._connect("mode=rw")
-            connection.execute("PRAGMA query_only = 1")
-            return connection
-        return self._connect("mode=ro" if self._log("-wal").exists() else "mode=ro&immutable=1")
-
-    def _log(self, end: str) -> Path:
-        return Path(f"{self.place}{end}")
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        uri = f"{self.place.as_uri()}?{mode}"
+            mode = "rwc"
+        elif os.access(self.place.parent, os.W_OK):
+            mode = "rw"  # Reading beside a writer means sharing its log.
+        uri = f"{self.place.as_uri()}?mode={mode}"
         connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
+        connection.execute(f"PRAGMA query_only = {self.readonly:d}")
         connection.row_factory = sqlite3.Row
         # A damaged text must not be an error here: its checksum tells which run it belongs to.
         connection.text_factory = lambda text: text.decode(errors="replace")
         return connection
 
+    def _log(self, end: str) -> Path:
+        return Path(f"{self.place}{end}")
+
     def _check(self) -> None:
         """Create the tables of a new store; refuse a file that is no store of this version."""
         if not self.readonly and self._empty():
             self._create()
-        (kind,) = self.connection.execute("PRAGMA application_id").fetchone()
-        if kind != APPLICATION:
+        if self._value("PRAGMA application_id") != APPLICATION:
             raise StoreError(f"{self.path} is not an lcpool store; it was not changed.")
-        (version,) = self.connection.execute("PRAGMA user_version").fetchone()
-        if version != VERSION:
+        if (version := self._value("PRAGMA user_version")) != VERSION:
             age = "a newer" if version > VERSION else "an older"
             raise StoreError(
                 f"{self.path} was written by {age} lcpool (format {version}; this one reads "
                 f"{VERSION}); it was not changed. Install that version."
             )
-        (verdict,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
+        verdict = self._value("PRAGMA quick_check(1)")
         tables = self.connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table'")
         if verdict == "ok" and [table["sql"] for table in tables] != TABLES:
             verdict = "its tables are not those of a store"
         if verdict != "ok":
             raise StoreError(_damaged(self.path, verdict))
 
+    def _value(self, query: str) -> Any:
+        return self.connection.execute(query).fetchone()[0]
+
     def _empty(self) -> bool:
-        (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        (kind,) = self.connection.execute("PRAGMA application_id").fetchone()
-        return bool(tables == 0 and kind == 0)
+        tables = self._value("SELECT count(*) FROM sqlite_master")
+        return bool(tables == self._value("PRAGMA application_id") == 0)
 
     def _create(self) -> None:
         self.use_log()
@@ -146,15 +147,9 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Everything inside is stored or nothing, with no other writer in between."""
-        with self.clear_errors():
+        with self.clear_errors(), self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self.connection
-                self.connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):  # A full disk has rolled back already.
-                    self.connection.execute("ROLLBACK")
-                raise
+            yield self.connection
 
     @contextmanager
     def clear_errors(self) -> Iterator[None]:
@@ -162,10 +157,9 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            words = _in_words(error, self.path)
-            if words is None:
-                raise
-            raise StoreError(words) from error
+            if words := _in_words(error, self.path):
+                raise StoreError(words) from error
+            raise
         except OSError as error:
             raise StoreError(f"{self.path} cannot be opened: {error.strerror}.") from error
 
@@ -189,41 +183,66 @@ class Store:
 
     def add(self, jobs: Iterable[Job]) -> None:
         """Enter the cells of some jobs, and remove damaged runs; other runs stay as they are."""
+        cells = dict.fromkeys(cell for job in jobs for cell in job.cells)
+        datasets = [
+            (one.name, one.digest, one.source if isinstance(one.source, str) else None, one.root)
+            for one in dict.fromkeys(cell.dataset for cell in cells)
+        ]
         with self.transaction() as connection:
-            for cell in dict.fromkeys(cell for job in jobs for cell in job.cells):
-                self._add_dataset(connection, cell.dataset)
-                self._replace_versions(connection, cell)
-                add_cell(connection, {"id": cell.id, **cell.columns, "code": cell.code})
+            if others := self._add_datasets(datasets):
+                raise StoreError(
+                    f"{self.path} has runs on other data with the name {others[0]}: "
+                    "use another store, or rename the dataset."
+                )
+            for cell in cells:
+                self._replace_versions(cell)
+                self.add_cell({"id": cell.id, **cell.columns, "code": cell.code})
             if damaged := [(row["cell"], row["run"]) for row in self.damaged()]:
                 warnings.warn(f"{self.path}: removing {len(damaged)} damaged runs", stacklevel=3)
                 connection.executemany("DELETE FROM runs WHERE cell = ? AND run = ?", damaged)
 
-    def _add_dataset(self, connection: sqlite3.Connection, dataset: Dataset) -> None:
-        query = "SELECT digest FROM datasets WHERE name = ?"
-        found = connection.execute(query, (dataset.name,)).fetchone()
-        if found is not None and found["digest"] != dataset.digest:
-            raise StoreError(
-                f"{self.path} has runs on other data with the name {dataset.name}: "
-                "use another store, or rename the dataset."
-            )
-        source = dataset.source if isinstance(dataset.source, str) else None
-        values = (dataset.name, dataset.digest, source, dataset.root)
-        connection.execute("INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?)", values)
+    def _add_datasets(self, rows: list[tuple[Any, ...]]) -> list[str]:
+        """Enter datasets; returns the names of those that are there with other data."""
+        known = {row["name"]: row["digest"] for row in self.rows("SELECT * FROM datasets")}
+        query = "INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?)"
+        self.connection.executemany(query, rows)
+        return [name for name, digest, *_ in rows if known.get(name, digest) != digest]
 
-    def _replace_versions(self, connection: sqlite3.Connection, cell: Cell) -> None:
+    def _replace_versions(self, cell: Cell) -> None:
         """Hide the runs of other versions of a user's pooling."""
         where = "WHERE dataset = ? AND config = ? AND id != ? AND current"
         values = (cell.dataset.name, cell.config, cell.id)
-        query = f"SELECT count(*) FROM runs WHERE cell IN (SELECT id FROM cells {where})"
-        (runs,) = connection.execute(query, values).fetchone()
-        connection.execute(f"UPDATE cells SET current = 0 {where}", values)
-        connection.execute("UPDATE cells SET current = 1 WHERE id = ?", (cell.id,))
+        query = f"SELECT run FROM runs WHERE cell IN (SELECT id FROM cells {where})"
+        runs = len(self.rows(query, *values))
+        self.rows(f"UPDATE cells SET current = 0 {where}", *values)
+        self.rows("UPDATE cells SET current = 1 WHERE id = ?", cell.id)
         if runs:
             warnings.warn(
                 f"the file of {cell.architecture.pool} has changed since {self.path} got {runs} "
                 "runs of it: these are hidden, and the new version is trained.",
                 stacklevel=4,
             )
+
+    def add_cell(self, values: Row) -> None:
+        """Enter a cell; the columns of one that is there are set again, should they be damaged."""
+        again = ", ".join(f'"{name}" = excluded."{name}"' for name in CELL)
+        self._insert("cells", CELL, values, f"(id) DO UPDATE SET {again}")
+
+    def add_run(self, values: Row) -> None:
+        """Enter a run with its checksum, unless it is there."""
+        typed = {
+            c.name: None if values[c.name] is None else TYPES[c.sql](values[c.name]) for c in OF_RUN
+        }
+        (cell,) = self.rows("SELECT * FROM cells WHERE id = ?", values["cell"])
+        row = {**dict(cell), **typed, "cell": values["cell"]}
+        self._insert("runs", RUN, {**row, "checksum": checksum(row)}, "DO NOTHING")
+
+    def _insert(self, table: str, names: Sequence[str], values: Row, known: str) -> None:
+        """Enter a row; ``known`` is what to do if it is there."""
+        columns = ", ".join(f'"{name}"' for name in names)  # in quotes: COMMIT is a word of SQL
+        marks = ", ".join("?" * len(names))
+        query = f"INSERT INTO {table} ({columns}) VALUES ({marks}) ON CONFLICT {known}"
+        self.rows(query, *(values[name] for name in names))
 
     def runs(self) -> list[Row]:
         """Every run with the columns of its cell; an error if one of them is damaged."""
@@ -261,62 +280,71 @@ class Store:
             store.use_log()
         return copy
 
-    def done(self, cells: Iterable[Cell]) -> set[tuple[str, int]]:
-        """Cell and number of every stored run of these cells."""
-        ids = {cell.id for cell in cells}
-        found = self.rows("SELECT cell, run FROM runs")
-        return {(row["cell"], row["run"]) for row in found if row["cell"] in ids}
+    def missing(self, jobs: Iterable[Job]) -> dict[Job, Wanted]:
+        """The jobs of which runs are not stored, and these runs."""
+        done = {tuple(row) for row in self.rows("SELECT cell, run FROM runs")}
+        runs = {job: tuple(w for w in job.wanted if (w[0].id, w[1]) not in done) for job in jobs}
+        return {job: missing for job, missing in runs.items() if missing}
 
     def save(self, rows: Sequence[Row]) -> None:
         """Enter finished runs; a run that is there stays as it is."""
-        with self.transaction() as connection:
+        with self.transaction():
             for row in rows:
-                add_run(connection, row)
+                self.add_run(row)
 
     def plan(self, cells: Iterable[Cell], stack: int | None) -> None:
         """Store how many runs fit as one, so that a continued cell uses the same stacks."""
+        values = [(stack, cell.id) for cell in cells]
         with self.transaction() as connection:
-            values = [(stack, cell.id) for cell in cells]
             connection.executemany("UPDATE cells SET stack = ? WHERE id = ?", values)
 
     def fail(self, cells: Iterable[Cell], reason: str, now: float) -> None:
         """Enter a failure of these cells."""
+        values = [(cell.id, now, reason) for cell in cells]
         with self.transaction() as connection:
-            values = [(cell.id, now, reason) for cell in cells]
             connection.executemany("INSERT INTO failures VALUES (?, ?, ?)", values)
 
+    def merge(self, path: Path) -> Merged:
+        """Add the runs of another store: all of them, or none if there is an error.
 
-def add_cell(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    """Enter a cell; the columns of one that is there are set again, should they be damaged."""
-    _insert(connection, "cells", CELL, values)
-    columns = ", ".join(f'"{name}" = ?' for name in CELL)
-    new = [values[name] for name in CELL]
-    connection.execute(f"UPDATE cells SET {columns} WHERE id = ?", (*new, values["id"]))
+        Two runs are the same if their figures are; time and machine may differ.
+        """
+        merged = Merged()
+        with Store(path, readonly=True) as source, self.transaction():
+            datasets = source.rows("SELECT * FROM datasets")
+            others = self._add_datasets([tuple(row) for row in datasets])
+            merged.conflicts += [f"{name}: other data of the same name" for name in others]
+            for row in source.runs():
+                if row["dataset"] not in others:
+                    self._merge_run(row, merged)
+        return merged
+
+    def _merge_run(self, row: Row, merged: Merged) -> None:
+        names = (row[name] for name in ("dataset", "backbone", "conv", "pool", "split"))
+        name = f"{' '.join(names)} run {row['run']}"
+        query = "SELECT id FROM cells WHERE dataset = ? AND config = ? AND code != ? AND current"
+        found = self.rows("SELECT * FROM runs WHERE cell = ? AND run = ?", row["cell"], row["run"])
+        if self.rows(query, row["dataset"], row["config"], row["code"]):
+            merged.conflicts.append(f"{name}: another version of the pooling's file")
+        elif not found:
+            self.add_cell(row)
+            self.add_run(row)
+            merged.added += 1
+        elif differ := differing(found[0], row):
+            merged.conflicts.append(f"{name}: other {', '.join(differ)}")
+        else:
+            merged.same += 1
 
 
-def add_run(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    """Enter a run with its checksum, unless it is there."""
-    typed = {
-        column.name: None if values[column.name] is None else TYPES[column.sql](values[column.name])
-        for column in OF_RUN
-    }
-    cell = connection.execute("SELECT * FROM cells WHERE id = ?", (values["cell"],)).fetchone()
-    row = {**dict(cell), **typed, "cell": values["cell"]}
-    _insert(connection, "runs", RUN, {**row, "checksum": checksum(row)})
+def differing(one: Row | sqlite3.Row, other: Row) -> list[str]:
+    """The figures in which two runs differ."""
+    return [name for name in FIGURES if one[name] != other[name]]
 
 
 def checksum(row: Mapping[str, Any]) -> str:
     """A digest of all columns of a run and of its cell, curves included."""
     values = [row[name] for name in ("cell", "code", *(column.name for column in COLUMNS))]
     return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
-
-
-def _insert(
-    connection: sqlite3.Connection, table: str, names: tuple[str, ...], values: Mapping[str, Any]
-) -> None:
-    marks = ", ".join("?" * len(names))
-    query = f"INSERT OR IGNORE INTO {table} ({quoted(names)}) VALUES ({marks})"
-    connection.execute(query, [values[name] for name in names])
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -339,45 +367,47 @@ def unpack(content: bytes) -> NDArray[np.float64]:
 
 
 class WorkFolder:
-    """The folder ``STORE.work`` beside a store: checkpoints, logs of workers, claims."""
+    """The folder ``STORE.work`` beside a store: checkpoints, logs of workers, claims.
+
+    An interrupted training continues from the checkpoints of its first run's cell.
+    """
 
     def __init__(self, store: Path) -> None:
         self.path = store.absolute().with_name(f"{store.name}.work")
-        self.claims = self.path / "claims"
-
-    def checkpoints(self, cell: Cell) -> Path:
-        """Where an interrupted training whose first run is of this cell continues from."""
-        return self.path / "checkpoints" / cell.id
+        self.checkpoints, self.claims = self.path / "checkpoints", self.path / "claims"
 
     def has_checkpoint(self, job: Job) -> bool:
         """Whether a training of this job would continue from a checkpoint."""
-        return any(any(self.checkpoints(cell).glob("*.ckpt")) for cell in job.cells)
+        return any(any((self.checkpoints / cell.id).glob("*.ckpt")) for cell in job.cells)
 
     def has_left(self, job: Job) -> bool:
         """Whether there are checkpoints or claims of this job."""
-        paths = [p for c in job.cells for p in (self.checkpoints(c), self.claims / c.id)]
-        return any(path.exists() for path in paths)
+        folders = (self.checkpoints, self.claims)
+        return any((folder / cell.id).exists() for cell in job.cells for folder in folders)
 
     def forget(self, job: Job) -> None:
         """Remove the checkpoints of a finished job, also those of other stacks of its runs."""
         for cell in job.cells:
-            shutil.rmtree(self.checkpoints(cell), ignore_errors=True)
+            shutil.rmtree(self.checkpoints / cell.id, ignore_errors=True)
 
     def clean_up(self) -> None:
         """Remove the folder, unless a checkpoint is in it."""
         for log in self.path.glob("worker-*.log"):  # of commands that were killed
             if not psutil.pid_exists(int(log.name.split("-")[1])):
                 log.unlink(missing_ok=True)
-        kept = self.path / "checkpoints"
-        for empty in (*kept.glob("*"), kept, self.claims, self.path):
+        for empty in (*self.checkpoints.glob("*"), self.checkpoints, self.claims, self.path):
             with contextlib.suppress(OSError):
                 empty.rmdir()
 
 
 def _in_words(error: sqlite3.Error, path: Path) -> str | None:
     """The message for a user; None for errors that are bugs."""
-    name = getattr(error, "sqlite_errorname", "") or ""
-    if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and _is_full(path)):
+    name: str = getattr(error, "sqlite_errorname", "")
+    with contextlib.suppress(OSError):
+        # SQLite has several errors for a disk that has no room for a page.
+        if name.startswith("SQLITE_IOERR") and shutil.disk_usage(path.parent).free < 2**16:
+            name = "SQLITE_FULL"
+    if name == "SQLITE_FULL":
         return (
             f"the disk of {path} is full. What was stored before is safe: "
             "free some space, and the same command continues."
@@ -396,14 +426,6 @@ def _in_words(error: sqlite3.Error, path: Path) -> str | None:
     if name.startswith("SQLITE_CORRUPT") or "no such table" in str(error):
         return _damaged(path, str(error))
     return None
-
-
-def _is_full(path: Path) -> bool:
-    """Whether there is no room for a page; SQLite has several errors for that."""
-    try:
-        return shutil.disk_usage(path.absolute().parent).free < 2**16
-    except OSError:
-        return False
 
 
 def _damaged(path: Path, error: str) -> str:

@@ -9,8 +9,8 @@ import pytest
 from sweep.sweeping import CPU, Silent, figures, small_jobs, sweep
 
 from lcpool.sweep import run
+from lcpool.sweep.engine import EngineError
 from lcpool.sweep.engines import local
-from lcpool.sweep.engines.engine import EngineError
 from lcpool.sweep.engines.local import LocalEngine, default_workers
 from lcpool.sweep.engines.worker import Worker
 from lcpool.sweep.store import Store, WorkFolder

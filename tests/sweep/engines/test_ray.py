@@ -3,7 +3,7 @@
 import pytest
 from sweep.sweeping import Silent, figures, small_jobs, sweep
 
-from lcpool.sweep.engines.engine import EngineError
+from lcpool.sweep.engine import EngineError
 from lcpool.sweep.engines.ray import RayEngine
 
 pytest.importorskip("ray", reason="the engine for clusters needs Ray: pip install 'lcpool[ray]'")

@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from statistics import fmean
 
 import torch
 import torch_geometric
@@ -19,25 +20,55 @@ import torch_geometric
 import lcpool
 from lcpool.data import GraphSet
 from lcpool.models.pooling import OwnPoolingError, own_errors
-from lcpool.sweep.engines.task import (
+from lcpool.sweep.engine import (
     Begun,
     Ended,
     EpochDone,
     Event,
     Failed,
     Finished,
+    Happened,
     Noted,
     Planned,
     Stopped,
     Task,
 )
-from lcpool.sweep.grid import Cell, Dataset, Wanted
+from lcpool.sweep.grid import Cell, Dataset
 from lcpool.sweep.store import Row, pack
 from lcpool.train import Run, Trainer
 from lcpool.train.api import pooling_code
 from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.device import device_name, free_memory, in_stacks, is_fault, stack_size
 from lcpool.train.loop import training
+
+
+class InlineEngine:
+    """Trains one task after the other in this process; each call of ``events`` is an epoch."""
+
+    slots = 1
+    share = 1.0
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.stopping = device, False
+        self.task: Task | None = None
+        self.steps: Generator[Event, None, None] | None = None
+
+    def submit(self, task: Task) -> None:
+        self.task, self.steps = task, attempt(task, self.device, lambda: self.stopping)
+
+    def events(self, timeout: float) -> list[Happened]:
+        event = next(self.steps, None) if self.steps is not None else None
+        return [] if event is None else [(self.task, event)]
+
+    def stop(self) -> None:
+        self.stopping = True
+
+    def abandon(self, task: Task) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.steps is not None:
+            self.steps.close()
 
 
 def attempt(
@@ -74,109 +105,89 @@ def execute(
         size = stack_size(graphs, *settings, len(task.runs), task.stack, task.share)
     yield from (Noted(str(warning.message)) for warning in said)
     yield Planned(size)
-
-    def train(part: Sequence[tuple[Cell, int]]) -> Generator[Event, None, bool]:
-        return CellStack(graphs, tuple(part), task, asked_to_stop).train()
-
+    train = functools.partial(train_stack, task, graphs, asked_to_stop)
     whole = yield from in_stacks(task.runs, size, train, device, halved=Planned)
     if whole:
         free_memory(device)
     yield Ended() if whole else Stopped()
 
 
-class CellStack:
-    """Runs of a task that are trained as one; their cells differ in split and backbone only."""
-
-    def __init__(
-        self, graphs: GraphSet, runs: Wanted, task: Task, asked_to_stop: Callable[[], bool]
-    ) -> None:
-        self.graphs, self.runs, self.task = graphs, runs, task
-        self.asked_to_stop = asked_to_stop
-        mates = [[cell.id, number] for cell, number in runs]
-        self.mates = json.dumps(mates)
-        self.checkpoint = Checkpoint(task.checkpoints, {"sweep": 1, "runs": mates})
-
-    def train(self) -> Generator[Event, None, bool]:
-        """Train to the end and report every epoch; False if it was stopped."""
-        device, notes = self.graphs.x.device, list[str]()
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(device)
-        trainer = make_trainer(self.graphs, self.runs)
-        for _ in training(
-            trainer, self.checkpoint, notes.append, self.asked_to_stop, self.task.deadline
-        ):
-            yield from (Noted(notes.pop()) for _ in list(notes))
-            yield _epoch_done(trainer)
-        yield from map(Noted, notes)
-        if trainer.tested:
-            yield Finished(self._rows(trainer, device))
-        return trainer.tested
-
-    def _rows(self, trainer: Trainer, device: torch.device) -> list[Row]:
-        epochs = sum(run.epochs for run in trainer.runs)
-        peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
-        common = {
-            "peak_memory": peak,
-            "stack": len(trainer.runs),
-            "mates": self.mates,
-            "device": device_name(device),
-            "threads": torch.get_num_threads(),
-            **versions(),
-        }
-        return [
-            {
-                "cell": cell.id,
-                **figures(run),
-                **{f"num_{part}": len(getattr(split, part)) for part in split._fields},
-                # A run's share of the time is its share of the epochs.
-                "seconds": trainer.seconds * run.epochs / epochs,
-                **common,
-            }
-            for (cell, _), run, split in zip(self.runs, trainer.runs, trainer.splits, strict=True)
-        ]
-
-
-def make_trainer(graphs: GraphSet, runs: Wanted) -> Trainer:
-    """A trainer of these runs, each with the backbone and the split of its cell."""
-    first = runs[0][0]
+def train_stack(
+    task: Task,
+    graphs: GraphSet,
+    asked_to_stop: Callable[[], bool],
+    runs: Sequence[tuple[Cell, int]],
+) -> Generator[Event, None, bool]:
+    """Train runs as one, whose cells differ in split and backbone only; False if it was stopped."""
+    device, first, notes = graphs.x.device, runs[0][0], list[str]()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
     splits = [cell.protocol.split_of(len(graphs), number) for cell, number in runs]
     backbones = [cell.architecture.backbone for cell, _ in runs]
     numbers = [number for _, number in runs]
-    return Trainer(graphs, first.architecture, first.protocol, numbers, splits, backbones)
+    trainer = Trainer(graphs, first.architecture, first.protocol, numbers, splits, backbones)
+    mates = [[cell.id, number] for cell, number in runs]
+    checkpoint = Checkpoint(task.checkpoints, {"sweep": 1, "runs": mates})
+    for _ in training(trainer, checkpoint, notes.append, asked_to_stop, task.deadline):
+        yield from map(Noted, notes)
+        notes.clear()
+        going = sum(not run.ended(trainer.protocol) for run in trainer.runs)
+        accuracy = fmean(run.curves[-1][2] for run in trainer.runs)
+        yield EpochDone(trainer.epoch, going, len(runs), accuracy)
+    yield from map(Noted, notes)
+    if trainer.tested:
+        yield Finished(_rows(trainer, [cell for cell, _ in runs], json.dumps(mates)))
+    return trainer.tested
 
 
-def _epoch_done(trainer: Trainer) -> EpochDone:
-    going = sum(not run.ended(trainer.protocol) for run in trainer.runs)
-    accuracy = sum(run.curves[-1][2] for run in trainer.runs) / len(trainer.runs)
-    return EpochDone(trainer.epoch, going, len(trainer.runs), accuracy)
+def _rows(trainer: Trainer, cells: Sequence[Cell], mates: str) -> list[Row]:
+    device, epochs = trainer.graphs.x.device, sum(run.epochs for run in trainer.runs)
+    common = {
+        "peak_memory": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
+        "stack": len(trainer.runs),
+        "mates": mates,
+        "device": device_name(device),
+        "threads": torch.get_num_threads(),
+        **versions(),
+    }
+    return [
+        {
+            "cell": cell.id,
+            **figures(run),
+            **{f"num_{part}": len(getattr(split, part)) for part in split._fields},
+            # A run's share of the time is its share of the epochs.
+            "seconds": trainer.seconds * run.epochs / epochs,
+            **common,
+        }
+        for cell, run, split in zip(cells, trainer.runs, trainer.splits, strict=True)
+    ]
 
 
 def figures(run: Run) -> Row:
     """The results of a run; accuracies in percent, None where no epoch was ever chosen."""
     by_accuracy, by_loss = run.choices["accuracy"], run.choices["loss"]
-    chosen = not run.lost
-
-    def if_chosen(value: float) -> float | None:
-        return value if chosen and math.isfinite(value) else None
-
-    def if_known(rule: str) -> int | None:
-        return int(run.constant[rule]) if chosen and rule in run.constant else None
-
+    chosen = {
+        "test_accuracy": 100 * run.test["accuracy"][0],
+        "test_accuracy_by_loss": 100 * run.test["loss"][0],
+        "val_accuracy": 100 * by_accuracy.accuracy,
+        "val_loss": by_loss.loss,
+        "epoch": by_accuracy.epoch,
+        "epoch_by_loss": by_loss.epoch,
+        "constant": run.constant.get("accuracy", math.nan),
+        "constant_by_loss": run.constant.get("loss", math.nan),
+    }
     return {
+        **{name: _known(value) if not run.lost else None for name, value in chosen.items()},
         "run": int(run.number),
-        "test_accuracy": if_chosen(100 * run.test["accuracy"][0]),
-        "test_accuracy_by_loss": if_chosen(100 * run.test["loss"][0]),
-        "val_accuracy": if_chosen(100 * by_accuracy.accuracy),
-        "val_loss": if_chosen(by_loss.loss),
-        "epoch": by_accuracy.epoch if chosen else None,
-        "epoch_by_loss": by_loss.epoch if chosen else None,
         "epochs": run.epochs,
         "diverged": run.diverged,
-        "largest_class": None if math.isnan(run.largest_class) else 100 * run.largest_class,
-        "constant": if_known("accuracy"),
-        "constant_by_loss": if_known("loss"),
+        "largest_class": _known(100 * run.largest_class),
         "curves": pack(run.curves),
     }
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 @functools.lru_cache(maxsize=8)
@@ -207,10 +218,8 @@ def commit() -> str:
     folder = Path(lcpool.__file__).parent
 
     def git(*command: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *command], capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
+        whole = ["git", "-C", str(folder), *command]
+        return subprocess.check_output(whole, text=True, stderr=subprocess.DEVNULL).strip()
 
     try:
         git("ls-files", "--error-unmatch", "__init__.py")  # not just any repository around it

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import torch
 
-from lcpool.sweep.engines.engine import EngineError, Happened
+from lcpool.sweep.engine import EngineError, Failed, Happened, Last, Noted, Stopped, Task, is_fault
 from lcpool.sweep.engines.mps import MPS
-from lcpool.sweep.engines.task import Ended, Event, Failed, Noted, Stopped, Task, is_fault
 from lcpool.sweep.engines.worker import Worker
 from lcpool.train.device import pick_device
 
@@ -24,16 +23,10 @@ MOST_ON_A_GPU = 14
 
 
 class LocalEngine:
-    """Worker processes, which are replaced when they die.
+    """Worker processes, which are replaced when they die; never more than there are ``jobs``.
 
     Several workers share a GPU through MPS where that is available. Then a fault of the GPU takes
-    all of them down, and all are started again.
-
-    Args:
-        on: the devices to train on.
-        workers: how many processes; by default :func:`default_workers`.
-        folder: for what the workers print.
-        jobs: how many jobs there are; more workers are never started.
+    all of them down, and all are started again. What they print goes to ``folder``.
     """
 
     def __init__(
@@ -49,9 +42,7 @@ class LocalEngine:
         self.workers: list[Worker] = []
         self.said: list[Happened] = []
         self.proven = False
-        self.stillborn = 0
-        self.started = 0
-        folder.mkdir(parents=True, exist_ok=True)
+        self.started = self.stillborn = 0
         shared = cuda and self.slots > len(on)
         self.mps = self._start_mps() if shared and MPS.available() else None
 
@@ -72,10 +63,10 @@ class LocalEngine:
 
     def stop(self) -> None:
         """Ask all workers to stop; those that are not ready are ended at once."""
-        for worker in [worker for worker in self.workers if worker.task is not None]:
-            if worker.ready:
+        for worker in list(self.workers):
+            if worker.ready and worker.task is not None:
                 worker.stop()
-            else:
+            elif worker.task is not None:
                 self.said.append((worker.task, Stopped()))
                 self._end([worker])
 
@@ -104,56 +95,46 @@ class LocalEngine:
         happened: list[Happened] = []
         try:
             for event in worker.receive():
-                assert worker.task is not None
-                happened.append((worker.task, self._without_mps(event)))
-                if isinstance(event, Ended | Stopped | Failed):
+                task = worker.task
+                if isinstance(event, Last):
                     worker.task = None
                 if is_fault(event):
                     self._end([worker])  # It can compute no more.
+                    # Without MPS a fault concerns one process: a failure like any other.
+                    happened.append((task, replace(event, fault=self.mps is not None)))
                     break
+                happened.append((task, event))
         except EOFError:
             happened.extend(self._bury(worker))
         if worker.ready:
             self.proven, self.stillborn = True, 0
         return happened
 
-    def _without_mps(self, event: Event) -> Event:
-        """Without MPS a fault concerns one process: a failure like any other."""
-        return replace(event, fault=False) if is_fault(event) and self.mps is None else event
-
     def _bury(self, worker: Worker) -> list[Happened]:
         """Remove a dead worker; its task has failed, unless the worker never began it."""
-        task, ready = worker.task, worker.ready
         self.workers.remove(worker)
-        how = worker.end()
-        if ready:
-            return [] if task is None else [(task, Failed(how))]
+        how, lost = worker.end(), [worker.task]
+        if worker.ready:
+            return [(worker.task, Failed(how))] if worker.task else []
         if self.mps is not None and not self.proven:
             self._note(f"no worker starts under CUDA MPS, continuing without it: {how}")
-            self._give_up_mps()
+            lost += [other.task for other in self.workers]
+            self.close()
         else:
             self.stillborn += 1
             if self.stillborn >= STILLBORN:
                 raise EngineError(f"no worker can be started: {how}")
-        if task is not None:
+        for task in filter(None, lost):
             self.submit(task)
         return []
 
     def _start_over(self, happened: list[Happened]) -> list[Happened]:
         """End every worker after a fault; their tasks have failed with it."""
-        reason = next(event.reason for _, event in happened if is_fault(event))
+        fault = next(event for _, event in happened if is_fault(event))
         lost = [worker.task for worker in self.workers if worker.task is not None]
-        assert self.mps is not None
-        self._end(self.workers)
-        self.mps.stop()
-        self.mps = self._start_mps()
-        return [*happened, *((task, Failed(reason, fault=True)) for task in lost)]
-
-    def _give_up_mps(self) -> None:
-        tasks = [worker.task for worker in self.workers if worker.task is not None]
         self.close()
-        for task in tasks:
-            self.submit(task)
+        self.mps = self._start_mps()
+        return [*happened, *((task, fault) for task in lost)]
 
     def _start_mps(self) -> MPS | None:
         mps = MPS()
@@ -168,6 +149,7 @@ class LocalEngine:
         self.said.append((None, Noted(message)))
 
     def _start_worker(self) -> Worker:
+        self.folder.mkdir(parents=True, exist_ok=True)
         device = self.devices[self.started % len(self.devices)]
         log = self.folder / f"worker-{os.getpid()}-{self.started}.log"
         self.started += 1

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from lcpool.sweep.engines.engine import EngineError, Happened
+from lcpool.sweep.engine import Ended, EngineError, Event, Failed, Happened, Last, Stopped, Task
 from lcpool.sweep.engines.execute import attempt
-from lcpool.sweep.engines.task import Ended, Event, Failed, Stopped, Task
 
 RECOUNT = 5.0  # seconds between two counts of the cluster's nodes
 ABSENT = 120.0  # seconds to wait for a node to come back
@@ -20,10 +19,7 @@ ABSENT = 120.0  # seconds to wait for a node to come back
 class RayEngine:
     """Tasks on a Ray cluster; those that die with a node are trained again on another.
 
-    Args:
-        address: of the cluster, as for ``ray.init``; None for a running or a new one.
-        cpus: CPUs per task.
-        gpus: GPUs per task; a fraction is a share of one.
+    ``address`` is as for ``ray.init``; ``cpus`` and ``gpus`` are per task, a fraction is a share.
     """
 
     def __init__(self, address: str | None, cpus: float, gpus: float) -> None:
@@ -35,7 +31,7 @@ class RayEngine:
             raise ValueError(
                 f"--cpus must be above 0 and --gpus at least 0, not {cpus} and {gpus}."
             )
-        self.ray, self.cpus, self.gpus = ray, cpus, gpus
+        self.ray, self.needs = ray, {"CPU": cpus, "GPU": gpus}
         self.share = gpus if 0 < gpus < 1 else 1.0
         try:
             ray.init(address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
@@ -46,33 +42,32 @@ class RayEngine:
             num_cpus=cpus, num_gpus=gpus, max_retries=0, num_returns="streaming"
         )(train_task)
         self.at_work: dict[Any, Task] = {}
-        self._slots, self._counted = 0, -RECOUNT
         self._seen = time.monotonic()
+        self._count_slots()
         if self.slots == 0:
             ray.shutdown()
             raise EngineError(
                 f"no node of the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs for a job."
             )
 
-    @property
-    def slots(self) -> int:
+    def _count_slots(self) -> None:
         """How many tasks fit on the nodes that are alive."""
-        if time.monotonic() - self._counted >= RECOUNT:
-            nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-            self._slots, self._counted = sum(map(self._room, nodes)), time.monotonic()
-        return self._slots
-
-    def _room(self, resources: dict[str, float]) -> int:
-        rooms = [resources.get("CPU", 0) / self.cpus]
-        if self.gpus:
-            rooms.append(resources.get("GPU", 0) / self.gpus)
-        return int(min(rooms) + 1e-6)  # 0.3 / 0.1 is less than 3
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        needs = [(kind, number) for kind, number in self.needs.items() if number]
+        rooms = (min(node.get(kind, 0) / number for kind, number in needs) for node in nodes)
+        self.slots = sum(int(room + 1e-6) for room in rooms)  # 0.3 / 0.1 is less than 3
+        self._counted = time.monotonic()
+        if self.slots:
+            self._seen = self._counted
 
     def submit(self, task: Task) -> None:
         self.at_work[self.remote.remote(task)] = task
 
     def events(self, timeout: float) -> list[Happened]:
-        self._check_nodes()
+        if time.monotonic() - self._counted >= RECOUNT:
+            self._count_slots()
+        if time.monotonic() - self._seen > ABSENT:
+            raise EngineError("no node is left in the Ray cluster.")
         if not self.at_work:
             time.sleep(timeout)
             return []
@@ -80,14 +75,13 @@ class RayEngine:
         if not self.ray.wait(streams, num_returns=1, timeout=timeout)[0]:
             return []
         ready, _ = self.ray.wait(streams, num_returns=len(streams), timeout=0)
-        return [self._next(stream) for stream in ready]
-
-    def _next(self, stream: Any) -> Happened:
-        task = self.at_work[stream]
-        event = self._event(stream)
-        if isinstance(event, Ended | Stopped | Failed):
-            del self.at_work[stream]
-        return task, event
+        happened: list[Happened] = []
+        for stream in ready:
+            event = self._event(stream)
+            happened.append((self.at_work[stream], event))
+            if isinstance(event, Last):
+                del self.at_work[stream]
+        return happened
 
     def _event(self, stream: Any) -> Event:
         from ray import exceptions
@@ -99,18 +93,11 @@ class RayEngine:
         except exceptions.TaskCancelledError:
             return Stopped()
         except exceptions.NodeDiedError as error:
-            self._counted = -RECOUNT
+            self._count_slots()
             return Failed(f"its node died: {error}", counts=False)
         except exceptions.RayError as error:
             return Failed(str(error))
         return event
-
-    def _check_nodes(self) -> None:
-        """Give up when there has been no node to train on for long."""
-        if self.slots:
-            self._seen = time.monotonic()
-        elif time.monotonic() - self._seen > ABSENT:
-            raise EngineError("no node is left in the Ray cluster.")
 
     def stop(self) -> None:
         """Cancel what would not stop by its deadline; it continues from its last checkpoint."""

@@ -9,31 +9,26 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from lcpool.sweep.engine import Event, Task, is_fault
 from lcpool.sweep.engines.execute import attempt
-from lcpool.sweep.engines.task import Event, Failed, Task
 
-STOP = "stop"
+# From the worker, once it has its device; from its parent, to stop after the current epoch.
+READY, STOP = "ready", "stop"
 # A terminal, or `timeout`, sends these to all processes. Only the parent reacts, and tells us.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 END_SECONDS = 10.0  # for a process to end after its pipe was closed
 LOG_CHARACTERS = 20_000  # how much of what a dead worker printed is kept
 TRY_SECONDS = 300.0  # for the call of a user's pooling on a tiny graph
-
-
-@dataclass(frozen=True)
-class Ready:
-    """The process has its device and waits for a task."""
 
 
 class Worker:
@@ -42,17 +37,11 @@ class Worker:
     def __init__(
         self, device: torch.device, threads: int, log: Path, environment: Mapping[str, str]
     ) -> None:
-        context = process_context(device.type)
-        self.device, self.log = device, log
+        self.log, self.ready = log, False
         self.task: Task | None = None
-        self.ready = False
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(  # type: ignore[attr-defined] # every context has it
-            target=serve, args=(theirs, device, threads, log), daemon=True
+        self.pipe, self.process = start_process(
+            device.type, environment, serve, device, threads, log
         )
-        with variables(environment), out_of_reach():
-            self.process.start()
-        theirs.close()
 
     def give(self, task: Task) -> None:
         """Give it a task, now or as soon as it is ready."""
@@ -65,7 +54,7 @@ class Worker:
         try:
             while self.pipe.poll():
                 event = self.pipe.recv()
-                if not isinstance(event, Ready):
+                if event != READY:
                     yield event
                     continue
                 self.ready = True
@@ -85,12 +74,9 @@ class Worker:
         ended = self.process.exitcode
         self.process.kill()
         self.process.join()
-        try:
-            words = self.log.read_text(errors="replace")[-LOG_CHARACTERS:].strip()
-        except OSError:
-            words = ""
+        words = self.log.read_text(errors="replace") if self.log.exists() else ""
         self.log.unlink(missing_ok=True)
-        return f"{words}\n{manner(ended)}".strip()
+        return f"{words[-LOG_CHARACTERS:].strip()}\n{manner(ended)}".strip()
 
     def _send(self, message: Task | str) -> None:
         # A dead process is noticed when its events are read.
@@ -111,6 +97,35 @@ def process_context(kind: str = "cpu") -> BaseContext:
     return context
 
 
+def start_process(
+    kind: str, environment: Mapping[str, str], target: Callable[..., None], *arguments: Any
+) -> tuple[Connection, BaseProcess]:
+    """Call ``target(pipe, *arguments)`` in a new process; returns the other end of the pipe, too.
+
+    Ctrl-C and SIGTERM do not reach the process, already while it imports.
+    """
+    context, before = process_context(kind), dict(os.environ)
+    pipe, theirs = context.Pipe()
+    process: BaseProcess = context.Process(  # type: ignore[attr-defined] # every context has it
+        target=target, args=(theirs, *arguments), daemon=True
+    )
+    posix = hasattr(signal, "pthread_sigmask")
+    if posix:
+        resource_tracker.ensure_running()  # Starting it would unblock the signals.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    os.environ.update(environment)
+    try:
+        process.start()
+    finally:
+        for name in environment:
+            del os.environ[name]
+        os.environ.update(before)
+        if posix:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    theirs.close()
+    return pipe, process
+
+
 def serve(pipe: Connection, device: torch.device, threads: int, log: Path) -> None:
     """The worker's side: train the tasks that come through the pipe until it is closed."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
@@ -121,7 +136,7 @@ def serve(pipe: Connection, device: torch.device, threads: int, log: Path) -> No
     if device.type == "cuda":
         torch.cuda.set_device(device)
     torch.zeros(1, device=device)
-    pipe.send(Ready())
+    pipe.send(READY)
     with contextlib.suppress(EOFError, OSError):
         while True:
             task = pipe.recv()
@@ -129,7 +144,7 @@ def serve(pipe: Connection, device: torch.device, threads: int, log: Path) -> No
                 continue
             for event in attempt(task, device, asked_to_stop=pipe.poll):
                 pipe.send(event)
-                if isinstance(event, Failed) and event.fault:
+                if is_fault(event):
                     return
 
 
@@ -140,7 +155,6 @@ def _print_to(log: Path) -> None:
         stream.flush()
         os.dup2(file.fileno(), stream.fileno())
     faulthandler.enable(file=sys.stderr)
-    sys.excepthook = lambda *error: traceback.print_exception(*error)
 
 
 def _die_with_parent() -> None:
@@ -170,17 +184,10 @@ def try_out(check: Callable[..., None], pool: str, *arguments: Any) -> None:
     Raises:
         ValueError: with the message of what the check raised, or if it did not return.
     """
-    context = process_context()
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(  # type: ignore[attr-defined] # every context has it
-        target=_answer, args=(theirs, check, pool, *arguments), daemon=True
-    )
-    with out_of_reach():
-        process.start()
-    theirs.close()
+    pipe, process = start_process("cpu", {}, _answer, check, pool, *arguments)
     try:
         silent = f"a call of '{pool}' on a tiny graph has not ended after {TRY_SECONDS:.0f} s."
-        wrong = ours.recv() if ours.poll(TRY_SECONDS) else silent
+        wrong = pipe.recv() if pipe.poll(TRY_SECONDS) else silent
     except EOFError:
         process.join()
         how = manner(process.exitcode)
@@ -200,32 +207,3 @@ def _answer(pipe: Connection, check: Callable[..., None], *arguments: Any) -> No
         pipe.send(str(error))
     else:
         pipe.send(None)
-
-
-@contextlib.contextmanager
-def out_of_reach() -> Iterator[None]:
-    """Keep Ctrl-C and SIGTERM from a process that is started inside, already while it imports."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    resource_tracker.ensure_running()  # Starting it would unblock the signals.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextlib.contextmanager
-def variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for a process that is started inside."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

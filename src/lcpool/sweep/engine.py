@@ -1,4 +1,4 @@
-"""The messages between a sweep and its workers: a task goes out, events come back."""
+"""The messages between a sweep and an engine: a task goes out, events come back."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
+from typing import Protocol, TypeGuard
 
-from lcpool.models.pooling import OwnPoolingError
 from lcpool.sweep.grid import Wanted
 from lcpool.sweep.store import Row
-
-# How a traceback names an error in a user's pooling.
-_OWN = f"{OwnPoolingError.__module__}.{OwnPoolingError.__qualname__}"
 
 
 @dataclass(frozen=True)
@@ -27,7 +23,6 @@ class Task:
     deadline: float = math.inf  # when to stop, in seconds since 1970
 
 
-@dataclass(frozen=True)
 class Begun:
     """A worker has started the task."""
 
@@ -57,11 +52,16 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class Noted:
+    """A message for the user."""
+
+    message: str
+
+
 class Ended:
     """All runs of the task have ended."""
 
 
-@dataclass(frozen=True)
 class Stopped:
     """The task was interrupted, by its deadline or on request."""
 
@@ -75,14 +75,38 @@ class Failed:
     counts: bool = True  # whether the task itself may be the cause
 
 
-@dataclass(frozen=True)
-class Noted:
-    """A message for the user."""
-
-    message: str
+Last = Ended | Stopped | Failed
+Event = Begun | Planned | EpochDone | Finished | Noted | Last
+Happened = tuple[Task | None, Event]  # None: the event concerns no task
 
 
-Event = Begun | Planned | EpochDone | Finished | Ended | Stopped | Failed | Noted
+class EngineError(RuntimeError):
+    """An engine that cannot train anything at all."""
+
+
+class Engine(Protocol):
+    """Trains several tasks at once. The last event of a task is Ended, Stopped or Failed.
+
+    Tasks that one GPU fault took down fail together, with ``fault``, in one call of ``events``.
+    """
+
+    slots: int  # how many tasks can be trained at once
+    share: float  # of a GPU's memory, for each task
+
+    def submit(self, task: Task) -> None:
+        """Begin a task; there must be a free slot."""
+
+    def events(self, timeout: float) -> list[Happened]:
+        """Wait up to ``timeout`` seconds for events, and return them."""
+
+    def stop(self) -> None:
+        """Ask all tasks to stop after the current epoch."""
+
+    def abandon(self, task: Task) -> None:
+        """Kill a task; it sends no more events."""
+
+    def close(self) -> None:
+        """End at once, and kill whatever still trains."""
 
 
 def is_fault(event: Event) -> TypeGuard[Failed]:
@@ -97,4 +121,4 @@ def in_short(reason: str) -> str:
     """
     lines = reason.strip().splitlines() or ["no reason given"]
     errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
-    return (errors or lines)[-1].removeprefix(f"{_OWN}: ")
+    return re.sub(r"^[\w.]+\.OwnPoolingError: ", "", (errors or lines)[-1])
