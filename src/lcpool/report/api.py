@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import pandas as pd
 
 from lcpool.atomic import whole_file
 from lcpool.report import tables
-from lcpool.report.cells import CELL, GROUP, Names, Reference, agreeing, choose, gather, select
+from lcpool.report.cells import GROUP, Names, Reference, agreeing, choose, gather, select
 from lcpool.report.comparison import Comparison
 from lcpool.report.findings import findings, left_out_in_words
 from lcpool.report.page import DifferenceTable, first_against_others, page
-from lcpool.report.statistics import interval
 from lcpool.sweep.results import Results
 
 
@@ -77,7 +75,6 @@ class Report:
         contenders = cells[~aside]
         highest = contenders.groupby(GROUP)["mean"].transform("max").reindex(cells.index)
         cells["best"] = cells["mean"] >= highest
-        cells["low"], cells["high"] = _intervals(runs, cells)
         return cls(
             results=results,
             rule=rule,
@@ -128,16 +125,3 @@ class Report:
             with whole_file(path) as file:
                 file.write(text.encode())
         return paths
-
-
-def _intervals(runs: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """The ends of each cell's interval; wider for fresh splits, which overlap."""
-    of_cell = dict(iter(runs.dropna(subset="accuracy").groupby(CELL)["accuracy"]))
-    fresh = (runs["split"] == "fresh").all()
-    halves = []
-    for cell in cells.to_dict("records"):
-        accuracies = of_cell.get(tuple(cell[name] for name in CELL), pd.Series(dtype=float))
-        share = cell["num_test"] / cell["num_train"] if fresh else 0.0
-        half = interval(accuracies.to_numpy(), share)
-        halves.append(np.nan if half is None else half)
-    return (cells["mean"] - halves).clip(0, 100), (cells["mean"] + halves).clip(0, 100)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from lcpool.models import BACKBONES, CONVS, POOLINGS
-from lcpool.report.statistics import rounded
+from lcpool.report.statistics import over_splits, rounded
 from lcpool.report.words import listed
 from lcpool.settings import SETTINGS, changed, labels, read_config_text, unnamed
 from lcpool.sweep.results import Results, key
@@ -102,12 +102,13 @@ def _settings(config: str) -> dict[str, Any]:
 def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
     """Sorted by dataset, network and pooling, each in our order; unknown names come last."""
     known = {"dataset": [], "backbone": BACKBONES, "conv": CONVS, "name": POOLINGS}
-    places = pd.DataFrame(index=runs.index)
-    for column, names in known.items():
-        order = list(dict.fromkeys([*names, *runs[column]]))
-        places[column] = runs[column].map(order.index)
-    places[["pool", *RUN]] = runs[["pool", *RUN]]
-    return runs.loc[places.sort_values(list(places.columns)).index].reset_index(drop=True)
+
+    def places(column: pd.Series) -> pd.Series:
+        if column.name not in known:
+            return column
+        return column.map(list(dict.fromkeys([*known[str(column.name)], *column])).index)
+
+    return runs.sort_values([*known, "pool", *RUN], key=places, ignore_index=True)
 
 
 def gather(runs: pd.DataFrame, reference: Reference | None = None) -> pd.DataFrame:
@@ -116,7 +117,9 @@ def gather(runs: pd.DataFrame, reference: Reference | None = None) -> pd.DataFra
     ``std`` is that of a sample (n − 1), and empty for a single run. A run that diverged before any
     epoch was chosen has no accuracy and is counted in ``lost``. ``constant`` of ``constant_of``
     runs give all test graphs the same class, and ``largest_class`` percent of these graphs are in
-    the largest class; NaN where that is unknown. Without a ``reference`` its columns are empty.
+    the largest class; NaN where that is unknown. ``low`` and ``high`` are the ends of the 95 %
+    interval of the mean, wider for fresh splits, which overlap. Without a ``reference`` its columns
+    are empty.
     """
     cells = pd.DataFrame([_gathered(of_cell) for _, of_cell in runs.groupby(CELL, sort=False)])
     return cells.join((reference or Reference("", {}, runs=1)).beside(cells))
@@ -124,12 +127,18 @@ def gather(runs: pd.DataFrame, reference: Reference | None = None) -> pd.DataFra
 
 def _gathered(runs: pd.DataFrame) -> dict[str, Any]:
     first, accuracies = runs.iloc[0], runs["accuracy"].dropna()
+    test_share = runs["num_test"].mean() / runs["num_train"].mean()
+    test_share = test_share if first["split"] == "fresh" else 0.0
+    mean = rounded(accuracies.mean())
+    half = over_splits(accuracies.to_numpy(), test_share).half_width()
     return {
         **{name: first[name] for name in (*CELL, "name", "settings")},
         "default": bool(runs["default"].all()),
         "runs": len(accuracies),
         "lost": len(runs) - len(accuracies),
-        "mean": rounded(accuracies.mean()),
+        "mean": mean,
+        "low": np.clip(mean - half, 0, 100),
+        "high": np.clip(mean + half, 0, 100),
         "std": accuracies.std(ddof=1),
         **{name: runs[name].mean()
            for name in ("num_train", "num_test", "largest_class", "epochs", "seconds")},
@@ -180,8 +189,8 @@ def _known(wanted: str | Sequence[str], known: Collection[str], kind: str) -> tu
     """The wanted names, in the order of the known ones; a text that is a name is not split."""
     known = list(dict.fromkeys(known))
     texts = [wanted] if isinstance(wanted, str) else wanted
-    parts = (part.strip() for text in texts for part in _split_names(text, known))
-    names = [name for name in parts if name]
+    lists = ([text] if text in known else text.split(",") for text in texts)
+    names = [name.strip() for parts in lists for name in parts if name.strip()]
     there = f"there are {listed(known)}"
     if not names:
         raise ValueError(f"the list of {kind}s is empty: {there}.")
@@ -191,10 +200,6 @@ def _known(wanted: str | Sequence[str], known: Collection[str], kind: str) -> tu
             hint = f" (did you mean '{near[0]}'?)" if near else ""
             raise ValueError(f"the results have no {kind} '{name}'{hint}: {there}.")
     return tuple(name for name in known if name in names)
-
-
-def _split_names(text: str, known: Collection[str]) -> list[str]:
-    return [text] if text in known else text.split(",")
 
 
 @dataclass(frozen=True)
@@ -212,35 +217,26 @@ class Reference:
     runs: int
 
     def beside(self, cells: pd.DataFrame) -> pd.DataFrame:
-        """``reference_mean`` and ``reference_std`` of each cell, and the :func:`agreement`."""
-        nothing = (None, None)
+        """``reference_mean`` and ``reference_std`` of each cell, and whether ours agrees with it.
+
+        ``difference`` and ``tolerance`` are in points. They and ``agrees`` are empty without a
+        published figure, and where a single run has no standard deviation.
+        """
+        nothing = (np.nan, np.nan)
         names = cells[[*GROUP, "name"]].itertuples(index=False, name=None)
         rows = [
             self.figures.get(cell, nothing) if default else nothing
             for cell, default in zip(names, cells["default"], strict=True)
         ]
-        figures = pd.DataFrame(rows, index=cells.index, columns=["reference_mean", "reference_std"])
-        return figures.join(agreement(cells.join(figures), self.runs))
-
-
-def agreement(cells: pd.DataFrame, runs: int) -> pd.DataFrame:
-    """``difference`` and ``tolerance`` in points, and ``agrees``.
-
-    Empty without a published figure, and where a single run has no standard deviation.
-
-    Args:
-        cells: with ``reference_mean`` and ``reference_std``.
-        runs: the number of runs behind each published figure.
-    """
-    p = cells["mean"] / 100
-    sampling = 100**2 * p * (1 - p) / cells["num_test"]
-    spread = cells["std"] ** 2 / cells["runs"] + cells["reference_std"].astype(float) ** 2 / runs
-    judged = pd.DataFrame(index=cells.index)
-    judged["difference"] = cells["mean"] - cells["reference_mean"].astype(float)
-    judged["tolerance"] = 2 * np.sqrt(sampling + spread)
-    agrees = (judged["difference"].abs() <= judged["tolerance"]).astype("boolean")
-    judged["agrees"] = agrees.mask(judged.isna().any(axis=1))
-    return judged
+        beside = pd.DataFrame(rows, index=cells.index, columns=["reference_mean", "reference_std"])
+        p = cells["mean"] / 100
+        sampling = 100**2 * p * (1 - p) / cells["num_test"]
+        spread = cells["std"] ** 2 / cells["runs"] + beside["reference_std"] ** 2 / self.runs
+        beside["difference"] = cells["mean"] - beside["reference_mean"]
+        beside["tolerance"] = 2 * np.sqrt(sampling + spread)
+        agrees = (beside["difference"].abs() <= beside["tolerance"]).astype("boolean")
+        beside["agrees"] = agrees.mask(beside.isna().any(axis=1))
+        return beside
 
 
 def agreeing(cells: pd.DataFrame) -> tuple[int, int]:

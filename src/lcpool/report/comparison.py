@@ -12,20 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lcpool.report import statistics
 from lcpool.report.cells import CELL, GROUP, RUN
-from lcpool.report.statistics import (
-    ALPHA,
-    Array,
-    Friedman,
-    critical_difference,
-    friedman,
-    holm,
-    nemenyi,
-    over_datasets,
-    over_splits,
-    ranks,
-    rounded,
-)
+from lcpool.report.statistics import Array, Difference, ranks, rounded
 
 Bools = NDArray[np.bool_]
 # Dataset, backbone and convolution.
@@ -35,15 +24,10 @@ Pair = tuple[str, str]
 
 
 class LeftOut(NamedTuple):
-    """What is not ranked because results are missing.
+    """What is not ranked because results are missing."""
 
-    Attributes:
-        pools: the poolings that are not ranked, each with the groups where it has no result.
-        groups: the groups that are not ranked, each with the ranked poolings without a result.
-    """
-
-    pools: dict[str, list[Group]]
-    groups: dict[Group, list[str]]
+    pools: dict[str, list[Group]]  # poolings, each with the groups where it has no result
+    groups: dict[Group, list[str]]  # groups, each with the ranked poolings without a result there
 
 
 @dataclass(frozen=True)
@@ -112,14 +96,18 @@ class Comparison:
     @property
     def order(self) -> list[str]:
         """The poolings by average rank, equals by accuracy."""
-        blocks, average = self.blocks(self.means), self.average_ranks(self.means)
-        return [self.pools[i] for i in np.lexsort((-blocks.mean(axis=0), average))]
+        accuracy = self.blocks(self.means).mean(axis=0)
+        return [self.pools[i] for i in np.lexsort((-accuracy, list(self.rank.values())))]
 
     @property
     def first(self) -> list[str]:
         """The pooling with the lowest average rank; several if they share it."""
-        average = self.average_ranks(self.means)
-        return [pool for pool, r in zip(self.pools, average, strict=True) if r == average.min()]
+        return [pool for pool, rank in self.rank.items() if rank == min(self.rank.values())]
+
+    @functools.cached_property
+    def rank(self) -> dict[str, float]:
+        """The average rank of each pooling over the datasets."""
+        return dict(zip(self.pools, self.average_ranks(self.means).tolist(), strict=True))
 
     @functools.cached_property
     def datasets(self) -> list[str]:
@@ -156,15 +144,17 @@ class Comparison:
         return found
 
     @property
-    def friedman(self) -> Friedman | None:
+    def friedman(self) -> statistics.Friedman | None:
         """Whether the poolings differ at all; None with too little to tell."""
-        return None if self.empty else friedman(self.blocks(self.means))
+        return None if self.empty else statistics.friedman(self.blocks(self.means))
 
     @property
     def critical_difference(self) -> float | None:
         """Nemenyi's critical difference over the datasets; None with too little to compare."""
         n = len(self.datasets)
-        return None if self.empty or n < 2 else critical_difference(len(self.pools), n)
+        if self.empty or n < 2:
+            return None
+        return statistics.critical_difference(len(self.pools), n)
 
     def on_splits(self, members: Bools) -> pd.DataFrame:
         """Accuracy of each run and pooling, mean over these groups; NaN if one lacks the run."""
@@ -208,20 +198,17 @@ def pairs_over_datasets(comparison: Comparison, reference: str, picked: bool) ->
     k, n = len(comparison.pools), len(comparison.datasets)
     if comparison.empty or n < 2:
         return pd.DataFrame()
-    tests = _tests(comparison, reference, picked)
+    tests, rank = _tests(comparison, reference, picked), comparison.rank
     blocks = pd.DataFrame(comparison.blocks(comparison.means), columns=list(comparison.pools))
-    rank = dict(zip(comparison.pools, comparison.average_ranks(comparison.means), strict=True))
-    rows: list[dict[str, Any]] = []
+    rows = []
     for one, other in tests:
         differences = (blocks[one] - blocks[other]).to_numpy()
-        found, strict = over_datasets(differences), over_datasets(differences, ALPHA / len(tests))
+        found = statistics.over_datasets(differences)
         assert found is not None
-        assert strict is not None
         rows.append({
-            "reference": one, "pool": other, "difference": found.mean, "low": found.low,
-            "high": found.high, "better": int((differences > 0).sum()), "datasets": n,
-            "p": found.p, "p_nemenyi": nemenyi(rank[one] - rank[other], k, n),
-            "smallest": strict.half_width,
+            "reference": one, "pool": other, "datasets": n, **_columns(found, len(tests)),
+            "better": int((differences > 0).sum()),
+            "p_nemenyi": statistics.nemenyi(rank[one] - rank[other], k, n),
         })  # fmt: skip
     pairs = _corrected(rows)
     return pairs[pairs["reference"] == reference].reset_index(drop=True)
@@ -257,25 +244,22 @@ def compare_over_splits(
         for c, pairs in compared
         for place in c.groups[by].drop_duplicates().to_dict("records")
     ]
-    strict = ALPHA / sum(len(pairs) for *_, pairs in places)
-    rows: list[dict[str, Any]] = []
+    tests = sum(len(pairs) for *_, pairs in places)
+    rows = []
     for c, place, pairs in places:
         runs = c.on_splits(c.where(**place))
         for one, other in pairs:
             differences = (runs[one] - runs[other]).dropna().to_numpy(dtype=np.float64)
-            tested = _on_splits(differences, c.shares[place["dataset"]], strict)
-            rows.append({**place, "reference": one, "pool": other, **tested})
+            found = statistics.over_splits(differences, c.shares[place["dataset"]])
+            names = {**place, "reference": one, "pool": other}
+            rows.append({**names, "splits": found.n, **_columns(found, tests)})
     return _corrected(rows)
 
 
-def _on_splits(differences: Array, share: float, strict: float) -> dict[str, float]:
-    mean = differences.mean() if len(differences) else np.nan
-    found, strictly = (over_splits(differences, share, alpha) for alpha in (ALPHA, strict))
-    if found is None or strictly is None:
-        return {"splits": len(differences), "difference": mean, "p": np.nan}
+def _columns(found: Difference, tests: int) -> dict[str, float]:
     return {
-        "splits": found.n, "difference": found.mean, "low": found.low, "high": found.high,
-        "p": found.p, "smallest": strictly.half_width,
+        "difference": found.mean, "low": found.low, "high": found.high, "p": found.p,
+        "smallest": found.half_width(tests),
     }  # fmt: skip
 
 
@@ -295,5 +279,5 @@ def _corrected(rows: list[dict[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     tested = table["p"].notna()
     table["tests"], table["p_holm"] = int(tested.sum()), np.nan
-    table.loc[tested, "p_holm"] = holm(table.loc[tested, "p"].to_numpy())
+    table.loc[tested, "p_holm"] = statistics.holm(table.loc[tested, "p"].to_numpy())
     return table
