@@ -107,7 +107,8 @@ class Comparison:
     @functools.cached_property
     def rank(self) -> dict[str, float]:
         """The average rank of each pooling over the datasets."""
-        return dict(zip(self.pools, self.average_ranks(self.means).tolist(), strict=True))
+        average = rounded(ranks(self.blocks(self.means)).mean(axis=0))
+        return dict(zip(self.pools, average.tolist(), strict=True))
 
     @functools.cached_property
     def datasets(self) -> list[str]:
@@ -120,21 +121,15 @@ class Comparison:
         return list(dict.fromkeys(zip(self.groups["backbone"], self.groups["conv"], strict=True)))
 
     def blocks(self, means: Array) -> Array:
-        """One accuracy per dataset, the mean over its groups: ``[…, datasets, pools]``."""
+        """One accuracy per dataset, the mean over its groups: ``[datasets, pools]``."""
         members = [self.where(dataset=dataset) for dataset in self.datasets]
-        blocks = [np.nanmean(means[..., member, :], axis=-2) for member in members]
-        return rounded(np.stack(blocks, axis=-2))
-
-    def average_ranks(self, means: Array) -> Array:
-        """Average rank of each pooling over the datasets, ``[…, pools]``."""
-        return rounded(ranks(self.blocks(means)).mean(axis=-2))
+        return rounded(np.stack([np.nanmean(means[member], axis=0) for member in members]))
 
     def backbone_ranks(self, means: Array) -> Array:
-        """Average rank of each pooling for each network: ``[…, backbones, pools]``."""
+        """Average rank of each pooling for each network: ``[backbones, pools]``."""
         members = [self.where(backbone=b, conv=c) for b, c in self.backbones]
         each = ranks(means)
-        average = [np.nanmean(each[..., member, :], axis=-2) for member in members]
-        return rounded(np.stack(average, axis=-2))
+        return rounded(np.stack([np.nanmean(each[member], axis=0) for member in members]))
 
     def where(self, **names: str) -> Bools:
         """Which groups have these names; all, if no name is given."""
@@ -183,7 +178,7 @@ def ranked(there: Bools) -> tuple[Bools, Bools]:
     return np.asarray(there[:, pools].all(axis=1)), pools
 
 
-def pairs_over_datasets(comparison: Comparison, reference: str, picked: bool) -> pd.DataFrame:
+def pairs_over_datasets(comparison: Comparison, reference: str | None = None) -> pd.DataFrame:
     """The reference against each other pooling, over the datasets; empty for one dataset.
 
     ``difference``, ``low`` and ``high`` in points, above zero where the reference is better; ``p``
@@ -192,13 +187,13 @@ def pairs_over_datasets(comparison: Comparison, reference: str, picked: bool) ->
 
     Args:
         comparison: the poolings.
-        reference: the pooling that the others are compared with.
-        picked: whether it is the reference because it came out first; see :func:`_tests`.
+        reference: the pooling that the others are compared with, named beforehand; by default the
+            one that came out first, and then the correction is for all pairs of poolings.
     """
     k, n = len(comparison.pools), len(comparison.datasets)
     if comparison.empty or n < 2:
         return pd.DataFrame()
-    tests, rank = _tests(comparison, reference, picked), comparison.rank
+    tests, rank = _tests(comparison, reference), comparison.rank
     blocks = pd.DataFrame(comparison.blocks(comparison.means), columns=list(comparison.pools))
     rows = []
     for one, other in tests:
@@ -210,22 +205,20 @@ def pairs_over_datasets(comparison: Comparison, reference: str, picked: bool) ->
             "better": int((differences > 0).sum()),
             "p_nemenyi": statistics.nemenyi(rank[one] - rank[other], k, n),
         })  # fmt: skip
-    pairs = _corrected(rows)
-    return pairs[pairs["reference"] == reference].reset_index(drop=True)
+    return _of_first(_corrected(rows))
 
 
 def pairs_over_splits(
-    comparison: Comparison, reference: str, picked: bool, by: list[str]
+    comparison: Comparison, by: list[str], reference: str | None = None
 ) -> pd.DataFrame:
     """The reference against each other pooling on each dataset or in each group, over its splits.
 
-    Empty on a shared split. Arguments as for :func:`pairs_over_datasets`, ``by`` as for
+    Empty on a shared split. ``reference`` is as for :func:`pairs_over_datasets`, ``by`` as for
     :func:`compare_over_splits`.
     """
     if comparison.empty or not comparison.fresh:
         return pd.DataFrame()
-    pairs = compare_over_splits([(comparison, _tests(comparison, reference, picked))], by)
-    return pairs[pairs["reference"] == reference].reset_index(drop=True)
+    return _of_first(compare_over_splits([(comparison, _tests(comparison, reference))], by))
 
 
 def compare_over_splits(
@@ -263,15 +256,21 @@ def _columns(found: Difference, tests: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def _tests(comparison: Comparison, reference: str, picked: bool) -> list[Pair]:
-    """The pairs that are corrected for together.
+def _tests(comparison: Comparison, reference: str | None) -> list[Pair]:
+    """The pairs that are corrected for together, those of the reference first.
 
     A reference that was named beforehand makes one test per other pooling. A reference that was
     picked because it came out first has been compared with all, and they with one another.
     """
-    others = [pool for pool in comparison.pools if pool != reference]
-    tests = [(reference, pool) for pool in others]
-    return [*tests, *itertools.combinations(others, 2)] if picked else tests
+    first = reference or comparison.order[0]
+    others = [pool for pool in comparison.pools if pool != first]
+    tests = [(first, pool) for pool in others]
+    return tests if reference else [*tests, *itertools.combinations(others, 2)]
+
+
+def _of_first(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The pairs of the reference alone, after the correction for all."""
+    return pairs[pairs["reference"] == pairs["reference"].iloc[0]].reset_index(drop=True)
 
 
 def _corrected(rows: list[dict[str, Any]]) -> pd.DataFrame:

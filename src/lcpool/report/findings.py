@@ -19,8 +19,6 @@ from lcpool.sweep.engines.task import in_short
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
-FRESH = "lcpool bench … --split fresh"
-
 
 def findings(report: Report) -> dict[str, list[str]]:
     """Sentences, by topic."""
@@ -55,18 +53,13 @@ def _on_one_dataset(c: Comparison) -> list[str]:
         f"{first} is the most accurate on {place}: {written[first]} %, "
         f"{mean[first] - mean[second]:.2f} points above the next, {second} ({written[second]} %)."
     ]
-    if not c.fresh:
-        return [*said, f"All runs share one split. To test the difference, use {FRESH}."]
-    pairs = pairs_over_splits(c, first, picked=True, by=["dataset"])
-    if pairs["p"].isna().all():
-        return [*said, why_no_test(int(pairs["splits"].min()))]
-    return [*said, _significance(pairs, "the corrected resampled t-test")]
+    test = "the corrected resampled t-test"
+    return [*said, why_no_test(c) or _significance(pairs_over_splits(c, ["dataset"]), test)]
 
 
 def _over_datasets(c: Comparison) -> list[str]:
     first, *others = c.order
-    average = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
-    blocks = c.blocks(c.means)
+    average, blocks = c.rank, c.blocks(c.means)
     at, best = c.pools.index(first), blocks == blocks.max(axis=1, keepdims=True)
     highest, shared = int(best[:, at].sum()), int((best[:, at] & (best.sum(axis=1) > 1)).sum())
     over = count(len(c.datasets), "dataset")
@@ -83,7 +76,7 @@ def _over_datasets(c: Comparison) -> list[str]:
     if mean[at] < mean.max():
         ahead = c.pools[mean.argmax()]
         said += f" By mean accuracy {ahead} is first, {mean.max() - mean[at]:.2f} points above it."
-    pairs = pairs_over_datasets(c, first, picked=True)
+    pairs = pairs_over_datasets(c)
     if smallest_signed_rank(len(c.datasets), int(pairs["tests"].iloc[0])) < ALPHA:
         return [said, _significance(pairs, "Wilcoxon's test over the datasets")]
     # With few datasets that test cannot be significant, whatever the difference; ranks can.
@@ -110,8 +103,19 @@ def _significance(pairs: pd.DataFrame, test: str) -> str:
     )
 
 
-def why_no_test(runs: int) -> str:
-    """Why splits of one dataset give no p and no interval."""
+def why_no_test(c: Comparison) -> str:
+    """Why there is no test on single datasets; nothing if there is one."""
+    if c.empty:
+        return ""
+    if not c.fresh:
+        return (
+            "Tests on a single dataset need fresh splits (lcpool bench … --split fresh): runs that "
+            "share a split say nothing about other graphs."
+        )
+    pairs = pairs_over_splits(c, ["dataset"])
+    if pairs["p"].notna().any():
+        return ""
+    runs = int(pairs["splits"].min())
     if runs < FEWEST_RUNS:
         return f"{count(runs, 'run')} are too few for a test, which needs {FEWEST_RUNS}."
     return "No test: the poolings differ by the same number of points in every run."
@@ -169,7 +173,7 @@ def _power(c: Comparison) -> list[str]:
 
 
 def _power_on_one_dataset(c: Comparison) -> list[str]:
-    pairs = pairs_over_splits(c, c.order[0], picked=True, by=["dataset"])
+    pairs = pairs_over_splits(c, ["dataset"])
     if pairs.empty or pairs["p"].isna().all():
         return []
     low, high = pairs["smallest"].min(), pairs["smallest"].max()

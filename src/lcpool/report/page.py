@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from lcpool.report.cells import GROUP
 from lcpool.report.comparison import Comparison, pairs_over_datasets, pairs_over_splits
-from lcpool.report.findings import FRESH, provenance, why_no_test
+from lcpool.report.findings import provenance, why_no_test
 from lcpool.report.plots import colours, costs, diagram, learning, shapes, spread
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import constant_mark, highlighted, layouts, rank_rows
@@ -91,7 +91,7 @@ def _content(report: Report) -> dict[str, Any]:
         "memory": costs(report, "peak_memory"),
         "cells": cells_sheet(report),
         "differences": report.differences(),
-        "no_test": _no_test(report),
+        "no_test": why_no_test(report.ranked),
     }
 
 
@@ -99,27 +99,11 @@ def first_against_others(c: Comparison) -> list[DifferenceTable]:
     """The first in rank against the others: over the datasets, and on each over its splits."""
     if c.empty:
         return []
-    first = c.order[0]
-    title = f"{first}, which ranks first, against the others"
+    title = f"{c.order[0]}, which ranks first, against the others"
     return [
-        (f"{title}, over the datasets", "over-datasets", datasets_sheet(c, first, True)),
-        (f"{title}, on each dataset over its splits", "over-splits",
-         splits_sheet(c, first, True, ["dataset"])),
+        (f"{title}, over the datasets", "over-datasets", datasets_sheet(c)),
+        (f"{title}, on each dataset over its splits", "over-splits", splits_sheet(c, ["dataset"])),
     ]  # fmt: skip
-
-
-def _no_test(report: Report) -> str:
-    """Why there is no test on single datasets; nothing if there is one."""
-    c = report.ranked
-    if c.empty:
-        return ""
-    if not c.fresh:
-        return (
-            f"Tests on a single dataset need fresh splits ({FRESH}): runs that share a split say "
-            "nothing about other graphs."
-        )
-    pairs = pairs_over_splits(c, c.order[0], True, ["dataset"])
-    return why_no_test(int(pairs["splits"].min())) if pairs["p"].isna().all() else ""
 
 
 def stylesheet() -> str:
@@ -239,11 +223,15 @@ def cells_sheet(report: Report) -> Sheet:
     return _sheet(report.cells, [*GROUP, "pool"], headings)
 
 
-def datasets_sheet(c: Comparison, reference: str, picked: bool) -> Sheet | None:
-    """The reference against each other pooling over the datasets; None for one dataset."""
-    pairs = pairs_over_datasets(c, reference, picked)
+def datasets_sheet(c: Comparison, named: str | None = None) -> Sheet | None:
+    """The reference against each other pooling over the datasets; None for one dataset.
+
+    The reference is the first in rank, or the one that is named.
+    """
+    pairs = pairs_over_datasets(c, named)
     if pairs.empty:
         return None
+    reference = pairs["reference"].iloc[0]
     headings = [
         Heading("difference", f"{reference} − pooling in points: mean over networks, then over "
                 "datasets.", "difference", _signed),
@@ -252,7 +240,7 @@ def datasets_sheet(c: Comparison, reference: str, picked: bool) -> Sheet | None:
                 lambda better, row: f"{better} of {row['datasets']}"),
         Heading("p", "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to "
                 "13.", "p", lambda p, row: p_value(p)),
-        _p_heading("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
+        _p_heading("p, Holm", f"The same, {_correction(pairs, named)}.", "p_holm"),
         _p_heading("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
                    "p_nemenyi"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
@@ -262,14 +250,12 @@ def datasets_sheet(c: Comparison, reference: str, picked: bool) -> Sheet | None:
     return _sheet(pairs, ["pool"], headings)
 
 
-def splits_sheet(c: Comparison, reference: str, picked: bool, by: list[str]) -> Sheet | None:
-    """The reference against each other pooling, per dataset or group, over its fresh splits.
-
-    None where no test is possible.
-    """
-    pairs = pairs_over_splits(c, reference, picked, by)
+def splits_sheet(c: Comparison, by: list[str], named: str | None = None) -> Sheet | None:
+    """The same per dataset or group, over its fresh splits; None where no test is possible."""
+    pairs = pairs_over_splits(c, by, named)
     if pairs.empty or pairs["p"].isna().all():
         return None
+    reference = pairs["reference"].iloc[0]
     over = "" if "backbone" in by else ", mean over the networks"
     headings = [
         Heading("difference", f"{reference} − pooling in points, mean over the splits that both "
@@ -279,7 +265,7 @@ def splits_sheet(c: Comparison, reference: str, picked: bool, by: list[str]) -> 
                 "overlap, and the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer "
                 f"than {FEWEST_RUNS} runs, or the same difference in all.", "p",
                 lambda p, row: p_value(p)),
-        _p_heading("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
+        _p_heading("p, Holm", f"The same, {_correction(pairs, named)}.", "p_holm"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "this test would call significant, with this spread and this many comparisons.",
                 "smallest", _digits(2)),
@@ -287,10 +273,10 @@ def splits_sheet(c: Comparison, reference: str, picked: bool, by: list[str]) -> 
     return _sheet(pairs, [*by, "pool"], headings)
 
 
-def _correction(pairs: pd.DataFrame, picked: bool) -> str:
+def _correction(pairs: pd.DataFrame, named: str | None) -> str:
     tests = f"corrected for {count(int(pairs['tests'].iloc[0]), 'comparison')}"
     why = "all pairs, because the reference was picked by these same figures"
-    return f"{tests}: {why}" if picked else tests
+    return tests if named else f"{tests}: {why}"
 
 
 def _p_heading(title: str, tip: str, column: str) -> Heading:

@@ -202,7 +202,7 @@ def diagram(report: Report) -> Markup | None:
     c, colour, cd = report.ranked, colours(report), report.ranked.critical_difference
     if cd is None:
         return None
-    pools, average = c.pools, c.average_ranks(c.means)
+    pools, average = c.pools, np.array(list(c.rank.values()))
     order = np.argsort(average, kind="stable")
     side = room(pools) + 32  # for a name and its rank, to the left and to the right of the axis
     width = AXIS + 2 * side

@@ -113,7 +113,7 @@ def rank_rows(c: Comparison) -> dict[Backbone, list[float]]:
     if c.empty or len(c.groups) < 2:
         return {}
     rows = dict(zip(c.backbones, c.backbone_ranks(c.means).tolist(), strict=True))
-    overall = {ALL: c.average_ranks(c.means).tolist()}
+    overall = {ALL: list(c.rank.values())}
     return overall if len(rows) == 1 else {**rows, **overall}
 
 
@@ -145,9 +145,8 @@ def summary(report: Report) -> tuple[list[str], list[list[str]], list[list[str]]
     sizes = [[name, *values] for name, values in size_rows(cells, datasets).items()]
     header = ["accuracy, %", *ranked, *(f"{name} (not ranked)" for name in others)]
     if len(ranked) > 1:
-        rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
         header.append("average rank")
-        rows = [[*row, f"{rank[row[0]]:.2f}" if row[0] in rank else "–"] for row in rows]
+        rows = [[*row, f"{c.rank[row[0]]:.2f}" if row[0] in c.rank else "–"] for row in rows]
         sizes = [[*row, ""] for row in sizes]
     return header, rows, sizes
 
