@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,17 +47,15 @@ def page(report: Report, template: str | None = None, more_style: str = "", **co
         more_style: its style sheet.
         content: what else that template shows.
     """
-    style, script = stylesheet() + more_style, _file("page.js")
+    style, script = template_file("page.css") + more_style, template_file("page.js")
     environment = Environment(
-        loader=DictLoader({"page": _file("page.html.j2"), "more": template or ""}),
+        loader=DictLoader({"page": template_file("page.html.j2"), "more": template or ""}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["figure"] = lambda cell: figure(cell["mean"], cell["std"])
-    environment.filters["signed"] = signed
-    environment.filters["constant_mark"] = constant_mark
+    environment.filters |= {"figure": figure, "signed": signed, "constant_mark": constant_mark}
     environment.tests["known"] = pd.notna
     return environment.get_template("more" if template else "page").render(
         style=Markup(style),
@@ -74,7 +71,7 @@ def _content(report: Report) -> dict[str, Any]:
     values = {name: list(dict.fromkeys(report.cells[name])) for name in FILTERS}
     return {
         "report": report,
-        "reference": "" if report.reference is None else report.reference.name,
+        "reference": _reference(report),
         "alpha": ALPHA,
         "shapes": {", ".join(of): symbol for of, (symbol, _) in shapes(report).items()},
         "colours": colours(report),
@@ -106,62 +103,44 @@ def first_against_others(c: Comparison) -> list[DifferenceTable]:
     ]  # fmt: skip
 
 
-def stylesheet() -> str:
-    """The style sheet of the page and its pictures."""
-    return _file("page.css")
-
-
-def _file(name: str) -> str:
+def template_file(name: str) -> str:
+    """The page's template, style sheet (its pictures' too) or script."""
     return resources.files("lcpool.report").joinpath("template", name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
-
-
-class Entry(NamedTuple):
-    """An entry of a table: its text, what it is sorted by, and a CSS class."""
-
-    text: str
-    value: str | None = None
-    look: str = ""
-
-
-class Heading(NamedTuple):
-    """A column of figures.
-
-    Attributes:
-        title: the heading.
-        tip: what it means.
-        column: the column of the data, by which the table is sorted.
-        write: the text of an entry, from the value and the row.
-        look: its CSS class, from the row.
-    """
-
-    title: str
-    tip: str
-    column: str
-    write: Callable[[Any, Row], str]
-    look: Callable[[Row], str] = lambda row: ""
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table that sorts.
-
-    Attributes:
-        columns: headings, with what they mean.
-        rows: the names by which a row is filtered, and its entries.
-        names: the number of columns from the left that are names.
-    """
-
-    columns: dict[str, str]
-    rows: list[tuple[dict[str, str], list[Entry]]]
-    names: int
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 Row = dict[str, Any]
+
+
+class Entry(NamedTuple):
+    """An entry of a table."""
+
+    text: str
+    value: str | None = None  # what it is sorted by
+    look: str = ""  # a CSS class
+
+
+class Heading(NamedTuple):
+    """A column of figures."""
+
+    title: str
+    tip: str  # what it means
+    column: str  # of the data, by which the table is sorted
+    write: Callable[[Any, Row], str]  # the text of an entry, from the value and the row
+    look: Callable[[Row], str] = lambda row: ""  # its CSS class
+
+
+class Sheet(NamedTuple):
+    """A table that sorts."""
+
+    columns: dict[str, str]  # headings, with what they mean
+    rows: list[tuple[dict[str, str], list[Entry]]]  # names by which a row is filtered, entries
+    names: int  # the number of columns from the left that are names
+
+
 # A caption, an id, and the table if there is one.
 DifferenceTable = tuple[str, str, Sheet | None]
 
@@ -169,13 +148,11 @@ DifferenceTable = tuple[str, str, Sheet | None]
 def _sheet(table: pd.DataFrame, names: Sequence[str], headings: Sequence[Heading]) -> Sheet:
     """A row per row of the table, without columns that are empty; a dash where a value is."""
     shown = [h for h in headings if h.column in table and table[h.column].notna().any()]
-    rows = [
-        (
-            {name: row[name] for name in names},
-            [*(Entry(row[name], row[name]) for name in names), *(_entry(row, h) for h in shown)],
-        )
-        for row in table.to_dict("records")
-    ]
+    rows = []
+    for row in table.to_dict("records"):
+        named = {name: row[name] for name in names}
+        entries = [Entry(name, name) for name in named.values()]
+        rows.append((named, entries + [_entry(row, heading) for heading in shown]))
     columns = {**dict(NAMES[name] for name in names), **{h.title: h.tip for h in shown}}
     return Sheet(columns, rows, len(names))
 
@@ -187,9 +164,13 @@ def _entry(row: Row, heading: Heading) -> Entry:
     return Entry(heading.write(value, row), f"{float(value):.6g}", heading.look(row))
 
 
+def _reference(report: Report) -> str:
+    return "" if report.reference is None else report.reference.name
+
+
 def cells_sheet(report: Report) -> Sheet:
     """A row per cell."""
-    name = "" if report.reference is None else report.reference.name
+    name = _reference(report)
     overlap = "Widened, as splits of one dataset overlap (Nadeau and Bengio)."
     if report.split == "shared":
         overlap = "Over initial parameters and orders only: all runs share one split."
@@ -239,10 +220,10 @@ def datasets_sheet(c: Comparison, named: str | None = None) -> Sheet | None:
         Heading("better on", f"The number of datasets where {reference} is better.", "better",
                 lambda better, row: f"{better} of {row['datasets']}"),
         Heading("p", "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to "
-                "13.", "p", lambda p, row: p_value(p)),
-        _p_heading("p, Holm", f"The same, {_correction(pairs, named)}.", "p_holm"),
-        _p_heading("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
-                   "p_nemenyi"),
+                "13.", "p", _p),
+        Heading("p, Holm", _corrected(pairs, named), "p_holm", _p, _significant("p_holm")),
+        Heading("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
+                "p_nemenyi", _p, _significant("p_nemenyi")),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "Student's t-test over these datasets would call significant, corrected for the "
                 "same number of comparisons. Wilcoxon's test needs more.", "smallest", _digits(2)),
@@ -263,9 +244,8 @@ def splits_sheet(c: Comparison, by: list[str], named: str | None = None) -> Shee
         Heading("95 % interval", "Of the corrected resampled t-test.", "low", _ends),
         Heading("p", "Corrected resampled t-test (Nadeau and Bengio): splits of one dataset "
                 "overlap, and the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer "
-                f"than {FEWEST_RUNS} runs, or the same difference in all.", "p",
-                lambda p, row: p_value(p)),
-        _p_heading("p, Holm", f"The same, {_correction(pairs, named)}.", "p_holm"),
+                f"than {FEWEST_RUNS} runs, or the same difference in all.", "p", _p),
+        Heading("p, Holm", _corrected(pairs, named), "p_holm", _p, _significant("p_holm")),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "this test would call significant, with this spread and this many comparisons.",
                 "smallest", _digits(2)),
@@ -273,16 +253,19 @@ def splits_sheet(c: Comparison, by: list[str], named: str | None = None) -> Shee
     return _sheet(pairs, [*by, "pool"], headings)
 
 
-def _correction(pairs: pd.DataFrame, named: str | None) -> str:
+def _corrected(pairs: pd.DataFrame, named: str | None) -> str:
     tests = f"corrected for {count(int(pairs['tests'].iloc[0]), 'comparison')}"
-    why = "all pairs, because the reference was picked by these same figures"
-    return tests if named else f"{tests}: {why}"
+    why = "" if named else ": all pairs, because the reference was picked by these same figures"
+    return f"The same, {tests}{why}."
 
 
-def _p_heading(title: str, tip: str, column: str) -> Heading:
-    """Bold where it is significant; a p that is not corrected never is."""
-    return Heading(title, tip, column, lambda p, row: p_value(p),
-                   lambda row: "significant" if row[column] < ALPHA else "")  # fmt: skip
+def _significant(column: str) -> Callable[[Row], str]:
+    """A corrected p is bold where it is significant; one that is not corrected never is."""
+    return lambda row: "significant" if row[column] < ALPHA else ""
+
+
+def _p(p: float, row: Row) -> str:
+    return p_value(p)
 
 
 def _signed(points: float, row: Row) -> str:
