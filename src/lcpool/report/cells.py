@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,6 @@ CELL = [*GROUP, "pool"]
 RUN = ["seed", "run"]
 # Names, or a text with commas between names; None for all.
 Names = str | Sequence[str] | None
-# Dataset, backbone, convolution and pooling.
-Cell = tuple[str, str, str, str]
 
 
 def select(results: Results, rule: str = "accuracy", split: str | None = None) -> pd.DataFrame:
@@ -49,11 +47,6 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     ``default`` says that nothing is; ``key`` finds the curves; ``one_class`` is 1 where the network
     gives all test graphs the same class, 0 where not, NaN where that is unknown. Memory is kept for
     GPUs only: the growth of a process on a CPU says little about what it trained.
-
-    Args:
-        results: the runs of a sweep.
-        rule: "accuracy" or "loss", by which the epoch was chosen.
-        split: "shared" or "fresh"; by default fresh, if there are such runs.
     """
     if rule not in RULES:
         raise ValueError(f"unknown rule '{rule}': choose one of {', '.join(RULES)}.")
@@ -68,15 +61,15 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     runs = results.runs[results.runs["split"] == split].reset_index(drop=True)
     runs = runs.astype(dict.fromkeys(NUMBERS, float))
     runs["key"] = [key(row) for row in runs.to_dict("records")]
-    settings = [", ".join(changed(_settings(config)).values()) for config in runs["config"]]
-    runs["name"], runs["pool"], runs["settings"] = runs["pool"], shown_pools(runs), settings
+    runs["name"], runs["pool"] = runs["pool"], shown_pools(runs)
+    runs["settings"] = [", ".join(changed(_settings(c)).values()) for c in runs["config"]]
     runs["default"] = runs["settings"] == ""
     runs["accuracy"] = runs[ACCURACY[rule]]
     runs["one_class"] = runs[CONSTANT[rule]].where(runs["accuracy"].notna())
     runs["peak_memory"] = runs["peak_memory"].where(runs["device"] != "CPU")
-    repeated = runs.duplicated([*CELL, *RUN])
-    if repeated.any():
-        first = runs[repeated].iloc[0]
+    repeated = runs[runs.duplicated([*CELL, *RUN])]
+    if len(repeated):
+        first = repeated.iloc[0]
         raise ValueError(
             f"run {first['run']} of {' '.join(first[CELL])} is there more than once: pass each "
             "file of runs once."
@@ -122,7 +115,7 @@ def gather(runs: pd.DataFrame, reference: Reference | None = None) -> pd.DataFra
     are empty.
     """
     cells = pd.DataFrame([_gathered(of_cell) for _, of_cell in runs.groupby(CELL, sort=False)])
-    return cells.join((reference or Reference("", {}, runs=1)).beside(cells))
+    return cells.join((reference or Reference()).beside(cells))
 
 
 def _gathered(runs: pd.DataFrame) -> dict[str, Any]:
@@ -156,11 +149,6 @@ def choose(
 
     A pooling has the name that the tables show, ``lcpool (ratio=0.25)`` beside ``lcpool``; where no
     row is called ``lcpool``, that name stands for all its settings.
-
-    Args:
-        results: the runs of a sweep.
-        pools: the poolings, all by default.
-        datasets: the datasets, all by default.
     """
     runs, names = results.runs.reset_index(drop=True), {}
     kept, failures = np.ones(len(runs), dtype=bool), results.failures
@@ -208,13 +196,14 @@ class Reference:
 
     Attributes:
         name: who published them, as a word: "paper".
-        figures: mean and standard deviation of the test accuracy in percent, by cell.
+        figures: mean and standard deviation of the test accuracy in percent, by dataset, backbone,
+            convolution and pooling; none by default.
         runs: the number of runs behind each figure.
     """
 
-    name: str
-    figures: Mapping[Cell, tuple[float, float]]
-    runs: int
+    name: str = ""
+    figures: Mapping[tuple[str, str, str, str], tuple[float, float]] = field(default_factory=dict)
+    runs: int = 1
 
     def beside(self, cells: pd.DataFrame) -> pd.DataFrame:
         """``reference_mean`` and ``reference_std`` of each cell, and whether ours agrees with it.

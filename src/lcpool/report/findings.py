@@ -186,7 +186,7 @@ def _power_on_one_dataset(c: Comparison) -> list[str]:
 
 def _agreement(report: Report) -> list[str]:
     """Nothing where there is no published figure for any cell."""
-    if report.reference is None or report.cells["reference_mean"].isna().all():
+    if report.cells["reference_mean"].isna().all():
         return []
     name, other = report.reference.name, int((~report.cells["default"]).sum())
     said = [f"No cell can be compared with the {name}: that needs two runs."]

@@ -71,7 +71,7 @@ def _content(report: Report) -> dict[str, Any]:
     values = {name: list(dict.fromkeys(report.cells[name])) for name in FILTERS}
     return {
         "report": report,
-        "reference": _reference(report),
+        "reference": report.reference.name,
         "alpha": ALPHA,
         "shapes": {", ".join(of): symbol for of, (symbol, _) in shapes(report).items()},
         "colours": colours(report),
@@ -164,13 +164,9 @@ def _entry(row: Row, heading: Heading) -> Entry:
     return Entry(heading.write(value, row), f"{float(value):.6g}", heading.look(row))
 
 
-def _reference(report: Report) -> str:
-    return "" if report.reference is None else report.reference.name
-
-
 def cells_sheet(report: Report) -> Sheet:
     """A row per cell."""
-    name = _reference(report)
+    name = report.reference.name
     overlap = "Widened, as splits of one dataset overlap (Nadeau and Bengio)."
     if report.split == "shared":
         overlap = "Over initial parameters and orders only: all runs share one split."

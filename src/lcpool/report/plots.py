@@ -100,7 +100,7 @@ def _spread_row(
     if np.isfinite(mean):
         marks.append(tag("circle", cx=x(mean), cy=above, r=3.4, class_="mean"))
     tip = f"{pool}: {figure(mean, std)} %, {cell['runs']} runs"
-    if report.reference is not None and pd.notna(cell["reference_mean"]):
+    if pd.notna(cell["reference_mean"]):
         published = cell["reference_mean"], cell["reference_std"]
         marks.append(diamond(x(published[0]), above))
         tip += f"; {report.reference.name} {figure(*published)} %"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -43,10 +42,8 @@ def csv(report: Report) -> str:
     for known, columns in IF_KNOWN.items():
         if table[known].isna().all():
             table = table.drop(columns=columns)
-    if report.reference is not None:
-        name = report.reference.name
-        table = table.rename(columns=lambda column: column.replace("reference", name))
-    return _csv(table)
+    name = report.reference.name
+    return _csv(table.rename(columns=lambda column: column.replace("reference", name)))
 
 
 def ranks_csv(report: Report) -> str:
@@ -63,25 +60,15 @@ def _csv(table: pd.DataFrame) -> str:
     return str(protected(table).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
-@dataclass(frozen=True)
-class Layout:
-    """One table of accuracies, poolings down, datasets across.
-
-    Attributes:
-        backbone: its backbone.
-        conv: its convolution.
-        pools: the rows.
-        datasets: the columns.
-        cells: by pooling and dataset; a cell that was not trained is not there.
-        sizes: the last rows, about the test graphs.
-    """
+class Layout(NamedTuple):
+    """One table of accuracies, poolings down, datasets across."""
 
     backbone: str
     conv: str
     pools: list[str]
     datasets: list[str]
-    cells: dict[tuple[str, str], dict[str, Any]]
-    sizes: dict[str, list[str]]
+    cells: dict[tuple[str, str], dict[str, Any]]  # by pooling and dataset, if it was trained
+    sizes: dict[str, list[str]]  # the last rows, about the test graphs
 
 
 def layouts(cells: pd.DataFrame) -> list[Layout]:
@@ -124,20 +111,15 @@ def summary(report: Report) -> tuple[list[str], list[list[str]], list[list[str]]
     and ``!`` that runs predict a single class.
     """
     c = report.ranked
-    ranked = [] if c.empty else c.datasets
+    ranked, order = ([], []) if c.empty else (c.datasets, c.order)
     cells = report.cells[~report.cells["pool"].isin(report.aside) & report.cells["mean"].notna()]
     # Where a network of a dataset is not ranked, its accuracies are not in the means either.
-    groups = set(c.groups.itertuples(index=False, name=None))
-    kept = [
-        group[0] not in ranked or group in groups
-        for group in cells[GROUP].itertuples(index=False, name=None)
-    ]
-    cells = cells[pd.Series(kept, index=cells.index, dtype=bool)]
-    others = [name for name in dict.fromkeys(cells["dataset"]) if name not in ranked]
+    kept = cells[GROUP].apply(tuple, axis=1).isin(list(c.groups.itertuples(index=False, name=None)))
+    cells = cells[kept | ~cells["dataset"].isin(ranked)]
+    others = [name for name in cells["dataset"].unique() if name not in ranked]
     datasets = [*ranked, *others]
     networks = cells.drop_duplicates(GROUP)["dataset"].value_counts()
     parts = dict(iter(cells.groupby(["pool", "dataset"])))
-    order = [] if c.empty else c.order
     rows = [
         [pool, *(_mean(parts.get((pool, name)), networks[name]) for name in datasets)]
         for pool in dict.fromkeys([*order, *cells["pool"]])
@@ -181,7 +163,7 @@ def description(report: Report, style: Markdown | Latex) -> str:
         f"Test accuracy in percent, mean ± standard deviation over runs ({report.split} split, "
         f"epoch chosen by validation {report.rule}); {style.escape(highlighted(report))}."
     )
-    if judged and report.reference is not None:
+    if judged:
         text += (
             f" Below is the {report.reference.name}'s figure, {style.marks}: {agreeing} of "
             f"{count(judged, 'published cell')} agree."
@@ -214,14 +196,14 @@ def _written(report: Report, style: Markdown | Latex) -> str:
 def _cell_text(cell: dict[str, Any] | None, style: Markdown | Latex) -> str:
     if cell is None:
         return "–"
-    text = style.figure(cell["mean"], cell["std"])
+    text = figure(cell["mean"], cell["std"])
     text = style.bold(text) if cell["best"] else text
     if cell["constant"] > 0:
         text = style.above(text, constant_mark(cell))
     if pd.isna(cell["reference_mean"]):
         return text
     mark = "" if pd.isna(cell["agrees"]) else style.agree if cell["agrees"] else style.differ
-    return style.above(text, style.figure(cell["reference_mean"], cell["reference_std"]) + mark)
+    return style.above(text, figure(cell["reference_mean"], cell["reference_std"]) + mark)
 
 
 def constant_mark(cell: Mapping[str, Any]) -> str:
@@ -238,9 +220,6 @@ class Markdown:
     def escape(self, text: str) -> str:
         plain = text.replace("&", "&amp;").replace("<", "&lt;")
         return re.sub(r"([\\`*_{}\[\]#+!|~$:>-])", r"\\\1", " ".join(plain.split()))
-
-    def figure(self, mean: float, std: float) -> str:
-        return figure(mean, std)
 
     def bold(self, text: str) -> str:
         return f"**{text}**"
@@ -273,9 +252,6 @@ class Latex:
         """Text on one line, for comments; pandas escapes names."""
         return " ".join(text.split())
 
-    def figure(self, mean: float, std: float) -> str:
-        return figure(mean, std).replace("±", r"$\pm$")
-
     def bold(self, text: str) -> str:
         return rf"\textbf{{{text}}}"
 
@@ -293,7 +269,7 @@ class Latex:
             position="htbp", position_float="centering", hrules=True, multicol_align="c",
             column_format="l" + "c" * len(columns),
         )  # fmt: skip
-        return text.strip()
+        return text.strip().replace("±", r"$\pm$")
 
     def note(self, text: str) -> str:
         return f"% {text}"
