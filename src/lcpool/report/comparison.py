@@ -32,24 +32,14 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Poolings with an accuracy in each of the same groups.
-
-    Attributes:
-        pools: the poolings.
-        groups: a row per group, with the columns dataset, backbone and conv.
-        means: accuracy of each group and pooling, ``[groups, pools]``.
-        values: accuracies of the runs by group and pooling, indexed by seed and run.
-        fresh: whether each run has its own split, the same for all poolings and networks.
-        shares: n_test / n_train of each dataset.
-        left_out: poolings and groups that are not ranked.
-    """
+    """Poolings with an accuracy in each of the same groups."""
 
     pools: tuple[str, ...]
-    groups: pd.DataFrame
-    means: Array
-    values: list[list[pd.Series]]
-    fresh: bool
-    shares: dict[str, float]
+    groups: pd.DataFrame  # a row per group, with the columns dataset, backbone and conv
+    means: Array  # accuracy of each group and pooling, ``[groups, pools]``
+    values: dict[tuple[str, ...], pd.Series]  # of the runs by cell, indexed by seed and run
+    fresh: bool  # whether each run has its own split, the same for all poolings and networks
+    shares: dict[str, float]  # n_test / n_train of each dataset
     left_out: LeftOut
 
     @classmethod
@@ -63,8 +53,7 @@ class Comparison:
         in_groups, in_pools = ranked(has_result)
         names = list(itertools.compress(every, in_groups))
         kept = list(itertools.compress(pools, in_pools))
-        values = [[of_cell[*group, pool] for pool in kept] for group in names]
-        means = np.array([[runs.mean() for runs in row] for row in values], dtype=np.float64)
+        means = [[of_cell[*group, pool].mean() for pool in kept] for group in names]
         sizes = there.groupby("dataset")[["num_test", "num_train"]].mean()
         lacking = LeftOut(
             {
@@ -81,8 +70,8 @@ class Comparison:
         return cls(
             pools=tuple(kept),
             groups=pd.DataFrame(names, columns=GROUP),
-            means=means.reshape(len(names), len(kept)),
-            values=values,
+            means=np.array(means, dtype=np.float64).reshape(len(names), len(kept)),
+            values=of_cell,
             fresh=bool((there["split"] == "fresh").all()),
             shares=(sizes["num_test"] / sizes["num_train"]).to_dict(),
             left_out=lacking,
@@ -133,10 +122,8 @@ class Comparison:
 
     def where(self, **names: str) -> Bools:
         """Which groups have these names; all, if no name is given."""
-        found = np.ones(len(self.groups), dtype=bool)
-        for column, name in names.items():
-            found &= self.groups[column].to_numpy() == name
-        return found
+        same = self.groups[list(names)] == pd.Series(names, dtype=object)
+        return np.asarray(same.all(axis=1))
 
     @property
     def friedman(self) -> statistics.Friedman | None:
@@ -153,12 +140,11 @@ class Comparison:
 
     def on_splits(self, members: Bools) -> pd.DataFrame:
         """Accuracy of each run and pooling, mean over these groups; NaN if one lacks the run."""
-        rows = [self.values[g] for g in np.flatnonzero(members)]
-        columns = [
-            pd.concat([row[p] for row in rows], axis=1).mean(axis=1, skipna=False)
-            for p in range(len(self.pools))
-        ]
-        return pd.concat(columns, axis=1, keys=self.pools)
+        groups = list(self.groups[members].itertuples(index=False, name=None))
+        return pd.DataFrame({
+            pool: pd.concat([self.values[*g, pool] for g in groups], axis=1).mean(1, skipna=False)
+            for pool in self.pools
+        })  # fmt: skip
 
 
 def ranked(there: Bools) -> tuple[Bools, Bools]:

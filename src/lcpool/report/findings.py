@@ -149,16 +149,14 @@ def _ranking(c: Comparison) -> list[str]:
 
 def _power(c: Comparison) -> list[str]:
     """The smallest differences that this many datasets or runs could show."""
-    n, k = len(c.datasets), len(c.pools)
+    n, k, cd = len(c.datasets), len(c.pools), c.critical_difference
     if c.empty:
         return []
-    if n == 1:
+    if cd is None:
         return [
             *_power_on_one_dataset(c),
             "These are results on one dataset: they do not show how the poolings do on other data.",
         ]
-    cd = c.critical_difference
-    assert cd is not None
     pairs = k * (k - 1) // 2
     said = [
         f"With {n} datasets and {k} poolings, average ranks must be {cd:.2f} apart to differ "
@@ -173,14 +171,13 @@ def _power(c: Comparison) -> list[str]:
 
 
 def _power_on_one_dataset(c: Comparison) -> list[str]:
-    pairs = pairs_over_splits(c, ["dataset"])
-    if pairs.empty or pairs["p"].isna().all():
+    if why_no_test(c):
         return []
-    low, high = pairs["smallest"].min(), pairs["smallest"].max()
-    tests = count(int(pairs["tests"].iloc[0]), "comparison")
+    pairs = pairs_over_splits(c, ["dataset"])
+    tests, smallest = count(int(pairs["tests"].iloc[0]), "comparison"), pairs["smallest"]
     return [
         f"With {count(int(pairs['splits'].min()), 'run')} and {tests}, a lead is significant from "
-        f"{low:.1f} to {high:.1f} points on, depending on the pooling."
+        f"{smallest.min():.1f} to {smallest.max():.1f} points on, depending on the pooling."
     ]
 
 
@@ -263,9 +260,8 @@ def _failed(report: Report) -> list[str]:
     for failure in report.results.failures:
         if failure.split == report.split:
             places = re.findall(r'File "(.*)", line (\d+)', failure.reason)
-            where = f" ({places[-1][0]}:{places[-1][1]})" if places else ""
-            names = " ".join(failure.names)
-            said.append(f"Failed: {names}: {in_short(failure.reason)}{where}")
+            where = f" ({':'.join(places[-1])})" if places else ""
+            said.append(f"Failed: {' '.join(failure.names)}: {in_short(failure.reason)}{where}")
     return said
 
 

@@ -114,7 +114,7 @@ def summary(report: Report) -> tuple[list[str], list[list[str]], list[list[str]]
     ranked, order = ([], []) if c.empty else (c.datasets, c.order)
     cells = report.cells[~report.cells["pool"].isin(report.aside) & report.cells["mean"].notna()]
     # Where a network of a dataset is not ranked, its accuracies are not in the means either.
-    kept = cells[GROUP].apply(tuple, axis=1).isin(list(c.groups.itertuples(index=False, name=None)))
+    kept = pd.MultiIndex.from_frame(cells[GROUP]).isin(pd.MultiIndex.from_frame(c.groups))
     cells = cells[kept | ~cells["dataset"].isin(ranked)]
     others = [name for name in cells["dataset"].unique() if name not in ranked]
     datasets = [*ranked, *others]
@@ -142,12 +142,12 @@ def _mean(cells: pd.DataFrame | None, networks: int) -> str:
 
 def markdown(report: Report) -> str:
     """For a repository or an issue."""
-    return f"# Test accuracy\n\n{description(report, Markdown())}\n\n{_written(report, Markdown())}"
+    return _written(report, Markdown())
 
 
 def latex(report: Report) -> str:
     """For a paper; needs the package booktabs."""
-    return f"{Latex().note(description(report, Latex()))}\n\n{_written(report, Latex())}"
+    return _written(report, Latex())
 
 
 def highlighted(report: Report) -> str:
@@ -156,7 +156,7 @@ def highlighted(report: Report) -> str:
     return f"the highest of each dataset is bold{aside}"
 
 
-def description(report: Report, style: Markdown | Latex) -> str:
+def _description(report: Report, style: Markdown | Latex) -> str:
     """What the figures are, and how many agree with published ones."""
     agreeing, judged = report.agreeing
     text = (
@@ -173,7 +173,7 @@ def description(report: Report, style: Markdown | Latex) -> str:
 
 def _written(report: Report, style: Markdown | Latex) -> str:
     """All tables in one format."""
-    parts = []
+    parts = [style.first(_description(report, style))]
     for layout in layouts(report.cells):
         rows = [
             [pool, *(_cell_text(layout.cells.get((pool, d)), style) for d in layout.datasets)]
@@ -216,17 +216,12 @@ class Markdown:
 
     agree, differ = " ✓", " ✗"
     marks = "✓ where the two agree and ✗ where they do not"
+    first, note, bold = "# Test accuracy\n\n{}".format, "{}".format, "**{}**".format
+    above = "{}<br><sub>{}</sub>".format  # two lines in one cell, the second small
 
     def escape(self, text: str) -> str:
         plain = text.replace("&", "&amp;").replace("<", "&lt;")
         return re.sub(r"([\\`*_{}\[\]#+!|~$:>-])", r"\\\1", " ".join(plain.split()))
-
-    def bold(self, text: str) -> str:
-        return f"**{text}**"
-
-    def above(self, text: str, small: str) -> str:
-        """Two lines in one cell, the second small."""
-        return f"{text}<br><sub>{small}</sub>"
 
     def table(self, title: str, header: list[str], rows: list[list[str]]) -> str:
         """A heading and a table; headings and first columns are names."""
@@ -238,26 +233,18 @@ class Markdown:
         lines = [header, ["---"] * len(header), *rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
-    def note(self, text: str) -> str:
-        return text
-
 
 class Latex:
     """LaTeX, written by pandas."""
 
     agree, differ = "", r"$^\dagger$"
     marks = "a dagger where the two do not agree"
+    first, note, bold = "% {}".format, "% {}".format, r"\textbf{{{}}}".format
+    above = r"\shortstack{{{}\\{{\tiny {}}}}}".format
 
     def escape(self, text: str) -> str:
         """Text on one line, for comments; pandas escapes names."""
         return " ".join(text.split())
-
-    def bold(self, text: str) -> str:
-        return rf"\textbf{{{text}}}"
-
-    def above(self, text: str, small: str) -> str:
-        """Two lines in one cell, the second small."""
-        return rf"\shortstack{{{text}\\{{\tiny {small}}}}}"
 
     def table(self, title: str, header: list[str], rows: list[list[str]]) -> str:
         """A floating table under a heading that spans its columns."""
@@ -270,6 +257,3 @@ class Latex:
             column_format="l" + "c" * len(columns),
         )  # fmt: skip
         return text.strip().replace("±", r"$\pm$")
-
-    def note(self, text: str) -> str:
-        return f"% {text}"
