@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,8 +23,6 @@ from lcpool.report.words import count, duration, figure, memory, p_value, signed
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
-FILTERS = {"dataset": "Datasets", "backbone": "Backbones", "conv": "Convolutions",
-           "pool": "Poolings"}  # fmt: skip
 # Columns that name a row: heading and explanation.
 NAMES = {
     "dataset": ("dataset", "The graphs that were classified."),
@@ -68,14 +66,15 @@ def page(report: Report, template: str | None = None, more_style: str = "", **co
 
 def _content(report: Report) -> dict[str, Any]:
     """Everything that the template shows."""
-    values = {name: list(dict.fromkeys(report.cells[name])) for name in FILTERS}
+    values = {name: list(dict.fromkeys(report.cells[name])) for name in NAMES}
     return {
         "report": report,
         "reference": report.reference.name,
         "alpha": ALPHA,
+        "names": NAMES,
         "shapes": {", ".join(of): symbol for of, (symbol, _) in shapes(report).items()},
         "colours": colours(report),
-        "filters": {name: (FILTERS[name], of) for name, of in values.items() if len(of) > 1},
+        "filters": {name: of for name, of in values.items() if len(of) > 1},
         "findings": report.findings(),
         "provenance": provenance(report),
         "layouts": layouts(report.cells),
@@ -115,14 +114,6 @@ def _hash(text: str) -> str:
 Row = dict[str, Any]
 
 
-class Entry(NamedTuple):
-    """An entry of a table."""
-
-    text: str
-    value: str | None = None  # what it is sorted by
-    look: str = ""  # a CSS class
-
-
 class Heading(NamedTuple):
     """A column of figures."""
 
@@ -136,32 +127,19 @@ class Heading(NamedTuple):
 class Sheet(NamedTuple):
     """A table that sorts."""
 
-    columns: dict[str, str]  # headings, with what they mean
-    rows: list[tuple[dict[str, str], list[Entry]]]  # names by which a row is filtered, entries
-    names: int  # the number of columns from the left that are names
+    names: list[str]  # the columns that name a row, by which it is filtered
+    headings: list[Heading]  # the other columns
+    rows: list[Row]
 
 
 # A caption, an id, and the table if there is one.
 DifferenceTable = tuple[str, str, Sheet | None]
 
 
-def _sheet(table: pd.DataFrame, names: Sequence[str], headings: Sequence[Heading]) -> Sheet:
-    """A row per row of the table, without columns that are empty; a dash where a value is."""
-    shown = [h for h in headings if h.column in table and table[h.column].notna().any()]
-    rows = []
-    for row in table.to_dict("records"):
-        named = {name: row[name] for name in names}
-        entries = [Entry(name, name) for name in named.values()]
-        rows.append((named, entries + [_entry(row, heading) for heading in shown]))
-    columns = {**dict(NAMES[name] for name in names), **{h.title: h.tip for h in shown}}
-    return Sheet(columns, rows, len(names))
-
-
-def _entry(row: Row, heading: Heading) -> Entry:
-    value = row[heading.column]
-    if pd.isna(value):
-        return Entry("–")
-    return Entry(heading.write(value, row), f"{float(value):.6g}", heading.look(row))
+def _sheet(table: pd.DataFrame, names: list[str], headings: list[Heading]) -> Sheet:
+    """A row per row of the table, without columns that are empty."""
+    shown = [heading for heading in headings if table[heading.column].notna().any()]
+    return Sheet(names, shown, table.to_dict("records"))
 
 
 def cells_sheet(report: Report) -> Sheet:
@@ -180,22 +158,22 @@ def cells_sheet(report: Report) -> Sheet:
                 lambda runs, row: f"{runs:.0f} of {row['constant_of']}",
                 lambda row: "differ" if row["constant"] > 0 else ""),
         Heading("largest class", "Percent of the test graphs in the largest class, mean over runs: "
-                "the accuracy of always predicting it.", "largest_class", _digits(1)),
+                "the accuracy of always predicting it.", "largest_class", _only("{:.1f}".format)),
         Heading(name, f"The {name}'s figure for this cell.", "reference_mean",
                 lambda mean, row: figure(mean, row["reference_std"])),
-        Heading("difference", f"Ours − {name}, in points.", "difference", _signed),
+        Heading("difference", f"Ours − {name}, in points.", "difference", _only(signed)),
         Heading("tolerance", "The largest difference that counts as agreement: two standard "
-                "errors, of the test graphs and of the runs.", "tolerance", _digits(2)),
+                "errors, of the test graphs and of the runs.", "tolerance", _only("{:.2f}".format)),
         Heading("agrees", "Whether the difference is within the tolerance.", "agrees",
                 lambda agrees, row: "yes" if agrees else "no",
                 lambda row: "agree" if row["agrees"] else "differ"),
         Heading("runs", "Runs with a result; in parentheses, those that diverged before.", "runs",
                 lambda runs, row: f"{runs}" + (f" ({row['lost']} lost)" if row["lost"] else "")),
-        Heading("epochs", "Epochs trained, mean over runs.", "epochs", _digits(0)),
+        Heading("epochs", "Epochs trained, mean over runs.", "epochs", _only("{:.0f}".format)),
         Heading("time", "Seconds per run: its share of the time of the runs trained as one.",
-                "seconds", lambda seconds, row: duration(seconds)),
+                "seconds", _only(duration)),
         Heading("memory", "Peak GPU memory of the runs trained as one.", "peak_memory",
-                lambda size, row: memory(size)),
+                _only(memory)),
     ]  # fmt: skip
     return _sheet(report.cells, [*GROUP, "pool"], headings)
 
@@ -211,18 +189,19 @@ def datasets_sheet(c: Comparison, named: str | None = None) -> Sheet | None:
     reference = pairs["reference"].iloc[0]
     headings = [
         Heading("difference", f"{reference} − pooling in points: mean over networks, then over "
-                "datasets.", "difference", _signed),
+                "datasets.", "difference", _only(signed)),
         Heading("95 % interval", "Student's, over the datasets.", "low", _ends),
         Heading("better on", f"The number of datasets where {reference} is better.", "better",
                 lambda better, row: f"{better} of {row['datasets']}"),
         Heading("p", "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to "
-                "13.", "p", _p),
-        Heading("p, Holm", _corrected(pairs, named), "p_holm", _p, _significant("p_holm")),
-        Heading("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
-                "p_nemenyi", _p, _significant("p_nemenyi")),
+                "13.", "p", _only(p_value)),
+        _p_heading("p, Holm", _corrected(pairs, named), "p_holm"),
+        _p_heading("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
+                   "p_nemenyi"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "Student's t-test over these datasets would call significant, corrected for the "
-                "same number of comparisons. Wilcoxon's test needs more.", "smallest", _digits(2)),
+                "same number of comparisons. Wilcoxon's test needs more.", "smallest",
+                _only("{:.2f}".format)),
     ]  # fmt: skip
     return _sheet(pairs, ["pool"], headings)
 
@@ -236,15 +215,15 @@ def splits_sheet(c: Comparison, by: list[str], named: str | None = None) -> Shee
     over = "" if "backbone" in by else ", mean over the networks"
     headings = [
         Heading("difference", f"{reference} − pooling in points, mean over the splits that both "
-                f"were trained on{over}.", "difference", _signed),
+                f"were trained on{over}.", "difference", _only(signed)),
         Heading("95 % interval", "Of the corrected resampled t-test.", "low", _ends),
         Heading("p", "Corrected resampled t-test (Nadeau and Bengio): splits of one dataset "
                 "overlap, and the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer "
-                f"than {FEWEST_RUNS} runs, or the same difference in all.", "p", _p),
-        Heading("p, Holm", _corrected(pairs, named), "p_holm", _p, _significant("p_holm")),
+                f"than {FEWEST_RUNS} runs, or the same difference in all.", "p", _only(p_value)),
+        _p_heading("p, Holm", _corrected(pairs, named), "p_holm"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "this test would call significant, with this spread and this many comparisons.",
-                "smallest", _digits(2)),
+                "smallest", _only("{:.2f}".format)),
     ]  # fmt: skip
     return _sheet(pairs, [*by, "pool"], headings)
 
@@ -255,23 +234,17 @@ def _corrected(pairs: pd.DataFrame, named: str | None) -> str:
     return f"The same, {tests}{why}."
 
 
-def _significant(column: str) -> Callable[[Row], str]:
-    """A corrected p is bold where it is significant; one that is not corrected never is."""
-    return lambda row: "significant" if row[column] < ALPHA else ""
+def _p_heading(title: str, tip: str, column: str) -> Heading:
+    """Bold where it is significant; a p that is not corrected never is."""
+    return Heading(title, tip, column, _only(p_value),
+                   lambda row: "significant" if row[column] < ALPHA else "")  # fmt: skip
 
 
-def _p(p: float, row: Row) -> str:
-    return p_value(p)
-
-
-def _signed(points: float, row: Row) -> str:
-    return signed(points)
+def _only(write: Callable[[Any], str]) -> Callable[[Any, Row], str]:
+    """What is written from the value alone."""
+    return lambda value, row: write(value)
 
 
 def _ends(low: float, row: Row) -> str:
     """An interval of a difference of two percentages, which is between ±100."""
     return f"{signed(max(low, -100.0))} to {signed(min(row['high'], 100.0))}"
-
-
-def _digits(places: int) -> Callable[[float, Row], str]:
-    return lambda value, row: f"{value:.{places}f}"
