@@ -39,11 +39,7 @@ LR = 2e-3
 
 
 def ring_of_cliques(cliques: int = 9, size: int = 4) -> tuple[Tensor, Tensor]:
-    """A graph with structure at two scales, and random features.
-
-    Returns:
-        Features ``[cliques · size, CHANNELS]`` and the edges, both directions.
-    """
+    """Random features ``[cliques · size, CHANNELS]`` and edges of a graph of two scales."""
     edges = [
         (c * size + i, c * size + j) for c in range(cliques) for i in range(size) for j in range(i)
     ]

@@ -151,20 +151,18 @@ def choose(
     row is called ``lcpool``, that name stands for all its settings.
     """
     runs, names = results.runs.reset_index(drop=True), {}
-    kept, failures = np.ones(len(runs), dtype=bool), results.failures
+    kept, failures = pd.Series(True, runs.index), results.failures
     if pools is not None:
-        shown = pd.Series("", index=runs.index, dtype=object)
+        shown = pd.Series("", runs.index, dtype=object)
         for _, of_split in runs.groupby("split"):  # A report shows one split.
             shown[of_split.index] = shown_pools(of_split)
         found = names["pools"] = _known(pools, [*shown.unique(), *runs["pool"].unique()], "pooling")
-        all_settings = [name for name in found if name not in set(shown)]
-        of_pools = (shown.isin(found) | runs["pool"].isin(all_settings)).to_numpy()
-        kept &= of_pools
-        trained = set(runs["pool"][of_pools])
+        kept = shown.isin(found) | runs["pool"].isin(set(found) - set(shown))
+        trained = set(runs["pool"][kept])
         failures = tuple(failure for failure in failures if failure.names[-1] in trained)
     if datasets is not None:
         found = names["datasets"] = _known(datasets, runs["dataset"].unique(), "dataset")
-        kept &= runs["dataset"].isin(found).to_numpy()
+        kept &= runs["dataset"].isin(found)
         failures = tuple(failure for failure in failures if failure.names[0] in found)
     if not names:
         return results, names

@@ -55,17 +55,9 @@ class Comparison:
         kept = list(itertools.compress(pools, in_pools))
         means = [[of_cell[*group, pool].mean() for pool in kept] for group in names]
         sizes = there.groupby("dataset")[["num_test", "num_train"]].mean()
-        lacking = LeftOut(
-            {
-                pool: list(itertools.compress(every, ~has_result[:, p]))
-                for p, pool in enumerate(pools)
-                if not in_pools[p]
-            },
-            {
-                group: list(itertools.compress(pools, ~has_result[g] & in_pools))
-                for g, group in enumerate(every)
-                if not in_groups[g]
-            },
+        left_out = LeftOut(
+            {p: [g for g in every if (*g, p) not in of_cell] for p in pools if p not in kept},
+            {g: [p for p in kept if (*g, p) not in of_cell] for g in every if g not in names},
         )
         return cls(
             pools=tuple(kept),
@@ -74,7 +66,7 @@ class Comparison:
             values=of_cell,
             fresh=bool((there["split"] == "fresh").all()),
             shares=(sizes["num_test"] / sizes["num_train"]).to_dict(),
-            left_out=lacking,
+            left_out=left_out,
         )
 
     @property
@@ -141,9 +133,10 @@ class Comparison:
     def on_splits(self, members: Bools) -> pd.DataFrame:
         """Accuracy of each run and pooling, mean over these groups; NaN if one lacks the run."""
         groups = list(self.groups[members].itertuples(index=False, name=None))
+        of_pool = {pool: [self.values[*group, pool] for group in groups] for pool in self.pools}
         return pd.DataFrame({
-            pool: pd.concat([self.values[*g, pool] for g in groups], axis=1).mean(1, skipna=False)
-            for pool in self.pools
+            pool: pd.concat(runs, axis=1).mean(axis=1, skipna=False)
+            for pool, runs in of_pool.items()
         })  # fmt: skip
 
 
@@ -171,10 +164,8 @@ def pairs_over_datasets(comparison: Comparison, reference: str | None = None) ->
     of Wilcoxon's signed-rank test and ``p_holm`` corrected for ``tests``; ``p_nemenyi`` of the
     ranks; ``smallest``, the smallest difference that a corrected t-test would call significant.
 
-    Args:
-        comparison: the poolings.
-        reference: the pooling that the others are compared with, named beforehand; by default the
-            one that came out first, and then the correction is for all pairs of poolings.
+    The reference is a pooling that was named beforehand; by default the one that came out first,
+    and then the correction is for all pairs of poolings.
     """
     k, n = len(comparison.pools), len(comparison.datasets)
     if comparison.empty or n < 2:
@@ -213,10 +204,7 @@ def compare_over_splits(
     """Pairs of poolings by the corrected resampled t-test, corrected by Holm for all of them.
 
     Columns as over datasets; ``p`` is empty where there are too few runs, or runs without spread.
-
-    Args:
-        compared: comparisons, each with its pairs.
-        by: ``["dataset"]`` for the mean over its groups, or the columns of a group.
+    ``by`` is ``["dataset"]`` for the mean over its groups, or the columns of a group.
     """
     places = [
         (c, place, pairs)

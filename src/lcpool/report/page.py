@@ -37,22 +37,15 @@ def page(report: Report, template: str | None = None, more_style: str = "", **co
     """The report as HTML.
 
     Names can be anything: the template escapes all text, and the page's security policy lets no
-    other script run.
-
-    Args:
-        report: what to show.
-        template: a template that extends "page", if there is more to show.
-        more_style: its style sheet.
-        content: what else that template shows.
+    other script run. A ``template`` that extends "page" can show more ``content`` in a style of its
+    own.
     """
     style, script = template_file("page.css") + more_style, template_file("page.js")
+    templates = {"page": template_file("page.html.j2"), "more": template or ""}
     environment = Environment(
-        loader=DictLoader({"page": template_file("page.html.j2"), "more": template or ""}),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
+        loader=DictLoader(templates), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
-    )
+    )  # fmt: skip
     environment.filters |= {"figure": figure, "signed": signed, "constant_mark": constant_mark}
     environment.tests["known"] = pd.notna
     return environment.get_template("more" if template else "page").render(

@@ -123,6 +123,7 @@ def learning(report: Report) -> list[Panel]:
             for pool, keys in group.groupby("pool", sort=False)["key"]
         }
         lines = {pool: _mean_curve(of_pool) for pool, of_pool in curves.items() if of_pool}
+        lines = {pool: line for pool, line in lines.items() if len(line)}
         if not lines:
             continue
         everything = np.vstack(list(lines.values()))
@@ -143,9 +144,10 @@ def learning(report: Report) -> list[Panel]:
 def _mean_curve(curves: Sequence[NDArray[np.float32]]) -> Array:
     """Epoch and accuracy, as long as half of the runs train; at most POINTS of them."""
     length = int(np.median([len(curve) for curve in curves]))
-    table = pd.DataFrame(curve[:length, 2] for curve in curves).to_numpy(dtype=np.float64)
+    padded = itertools.zip_longest(*(curve[:length, 2] for curve in curves), fillvalue=np.nan)
+    table = np.array(list(padded), dtype=np.float64).reshape(length, len(curves))
     epochs = np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(int))
-    return np.column_stack([epochs + 1, 100 * np.nanmean(table[:, epochs], axis=0)])
+    return np.column_stack([epochs + 1, 100 * np.nanmean(table[epochs], axis=1)])
 
 
 def costs(report: Report, column: str) -> list[Panel]:

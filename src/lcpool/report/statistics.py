@@ -69,9 +69,7 @@ def rounded(means: Array) -> Array:
 def ranks(accuracies: Array, ties: str = "average") -> Array:
     """The rank of each entry of the last axis, 1 the highest; NaN has no rank.
 
-    Args:
-        accuracies: what is ranked.
-        ties: "average", "min" or "max": equals share the mean, lowest or highest of their ranks.
+    By ``ties`` ("average", "min", "max") equals share the mean, lowest or highest of their ranks.
 
     >>> ranks(np.array([[80.0, 70.0, 80.0]])).tolist()
     [[1.5, 3.0, 1.5]]
@@ -105,8 +103,8 @@ def critical_difference(k: int, n: int, alpha: float = ALPHA) -> float:
     >>> round(critical_difference(k=7, n=6), 2)
     3.68
     """
-    q = stats.studentized_range.ppf(1 - alpha, k, np.inf) / math.sqrt(2)
-    return float(q * _rank_error(k, n))
+    q = stats.studentized_range.ppf(1 - alpha, k, np.inf)
+    return float(q / math.sqrt(2) * _rank_error(k, n))
 
 
 def nemenyi(difference: float, k: int, n: int) -> float:
