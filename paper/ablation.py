@@ -177,7 +177,7 @@ def _by_name(pairs: pd.DataFrame, names: list[str]) -> dict[tuple[str, ...], dic
 
 def _flipped(pairs: pd.DataFrame) -> pd.DataFrame:
     """The reference is what is subtracted, not what is subtracted from."""
-    ends = {"low": -pairs["high"], "high": -pairs["low"]} if "low" in pairs else {}
+    ends = {"low": -pairs["high"], "high": -pairs["low"]}
     return pairs.assign(difference=-pairs["difference"], **ends)
 
 

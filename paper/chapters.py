@@ -99,7 +99,7 @@ def _variant(audit: Audit) -> list[str]:
     both = Comparison.of(as_paper(audit.report.runs), [OURS, VARIANT])
     if both.empty:
         return []
-    pairs = pairs_over_splits(both, OURS, picked=False, by=GROUP)
+    pairs = pairs_over_splits(both, GROUP, OURS)
     return [_prose(f"LCPool against LCPool* in single cells: {choosing.how_often(pairs)}")]
 
 

@@ -90,7 +90,6 @@ def accuracy_and_costs(c: Comparison, epochs: pd.Series, costs: pd.DataFrame | N
         costs: of an epoch, by dataset and pooling, if they were measured.
     """
     mean = dict(zip(c.pools, c.blocks(c.means).mean(axis=0), strict=True))
-    rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
     lead = leads(c)
     header = ["pooling", "accuracy, %", f"− {BASE}", "95 % interval", "average rank", "epochs"]
     times = [] if costs is None else [relative(costs, name) for name in COSTS]
@@ -101,7 +100,7 @@ def accuracy_and_costs(c: Comparison, epochs: pd.Series, costs: pd.DataFrame | N
         rows.append([
             STYLE.escape(pool), f"{mean[pool]:.2f}",
             "–" if over is None else signed(over.mean), _interval(over),
-            f"{rank[pool]:.2f}", f"{epochs[pool]:.0f}",
+            f"{c.rank[pool]:.2f}", f"{epochs[pool]:.0f}",
             *(_times(ratio.get(pool)) for ratio in times),
         ])  # fmt: skip
     return STYLE.grid(header, rows)
@@ -223,7 +222,7 @@ def advice(c: Comparison, seconds: Mapping[str, float]) -> str:
 
 def where_ours_wins(c: Comparison) -> tuple[str, str]:
     """LCPool − each other pooling in every group, bold where it is significant; and how often."""
-    pairs = pairs_over_splits(c, OURS, picked=False, by=GROUP)
+    pairs = pairs_over_splits(c, GROUP, OURS)
     rivals = [pool for pool in c.pools if pool != OURS]
     entry = {(*(pair[n] for n in GROUP), pair["pool"]): pair for pair in pairs.to_dict("records")}
     rows = [
@@ -231,7 +230,7 @@ def where_ours_wins(c: Comparison) -> tuple[str, str]:
          *(_difference(entry[*group, rival]) for rival in rivals)]
         for group in c.groups[GROUP].itertuples(index=False, name=None)
     ]  # fmt: skip
-    over = pairs_over_datasets(c, OURS, picked=False).set_index("pool")
+    over = pairs_over_datasets(c, OURS).set_index("pool")
     sure = (wins_and_losses(pairs[pairs["pool"] == rival]) for rival in rivals)
     rows.append(["significant", "", *(f"{better} better, {worse} worse" for better, worse in sure)])
     rows.append(["over datasets", "", *(_over(over.loc[rival]) for rival in rivals)])

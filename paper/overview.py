@@ -10,7 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from lcpool.report.comparison import Comparison
-from lcpool.report.page import stylesheet
+from lcpool.report.page import template_file
 from lcpool.report.plots import COLOURS, Scale, bottom_axis, diamond, picture, room, short, tag
 from lcpool.report.words import signed
 from paper.choosing import BASE, COSTS, Range, leads, relative, stay_connected
@@ -68,7 +68,7 @@ def overview(
         parts.append(tag("g", name, *marks, class_=f"p{c.pools.index(pool) % COLOURS}"))
     width = columns[-1].x.end + 14
     label = f"Accuracy − {BASE}: " + ", ".join(f"{p} {signed(lead[p][1].mean)}" for p in pools)
-    return _alone(width, bottom + 34, label, *parts, style=stylesheet())
+    return _alone(width, bottom + 34, label, *parts, style=template_file("page.css"))
 
 
 def _beside(last: Column) -> tuple[float, float]:

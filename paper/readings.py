@@ -75,6 +75,5 @@ def _standing(c: Comparison, pool: str) -> tuple[str, str]:
     """Points above the base, and average rank; dashes where the pooling is not ranked."""
     if pool not in c.pools:
         return "–", "–"
-    rank = c.average_ranks(c.means)[c.pools.index(pool)]
     lead = leads(c)
-    return signed(lead[pool][1].mean) if pool in lead else "–", f"{rank:.2f}"
+    return signed(lead[pool][1].mean) if pool in lead else "–", f"{c.rank[pool]:.2f}"

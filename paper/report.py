@@ -100,9 +100,9 @@ class PaperReport(Report):
         title = f"{OURS}, of which the paper speaks, against the others"
         return [
             *found,
-            (f"{title}, over the datasets", "ours-over-datasets", datasets_sheet(c, OURS, False)),
+            (f"{title}, over the datasets", "ours-over-datasets", datasets_sheet(c, OURS)),
             (f"{title}, in each group over its splits", "ours-over-splits",
-             splits_sheet(c, OURS, False, GROUP)),
+             splits_sheet(c, GROUP, OURS)),
         ]  # fmt: skip
 
     def page(self) -> str:

@@ -21,9 +21,8 @@ Pairs = list[tuple[str, str]]
 
 def shown(c: Comparison) -> Pairs:
     """The pairs whose average ranks differ by Nemenyi's test, which is corrected for all pairs."""
-    rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
     apart = {
-        (one, other): nemenyi(rank[other] - rank[one], len(c.pools), len(c.datasets))
+        (one, other): nemenyi(c.rank[other] - c.rank[one], len(c.pools), len(c.datasets))
         for one, other in itertools.combinations(c.order, 2)
     }
     return [pair for pair, p in apart.items() if p < ALPHA]
@@ -84,7 +83,6 @@ def analyses(compared: Mapping[str, Comparison]) -> str:
     first = next(iter(compared.values()))
     rows = []
     for name, c in compared.items():
-        rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
-        ranked = (f"{rank[pool]:.2f}" if pool in rank else "–" for pool in first.order)
+        ranked = (f"{c.rank[pool]:.2f}" if pool in c.rank else "–" for pool in first.order)
         rows.append([name, *ranked, STYLE.escape(named(shown(c))) or NONE])
     return STYLE.grid(["", *map(STYLE.escape, first.order), "shown to be more accurate"], rows)

@@ -4,17 +4,18 @@ import pytest
 from typer.testing import CliRunner
 
 import lcpool
+from lcpool import demo
 from lcpool.cli.app import app
-from lcpool.demo import graph, num_components, ranking, ring_of_cliques
+from lcpool.demo import num_components, ring_of_cliques
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer graphs, poolings, runs and epochs."""
-    monkeypatch.setattr(ranking, "builtin", functools.partial(ranking.builtin, num_graphs=40))
-    monkeypatch.setattr(ranking, "COMPARED", ("nopool", "lcpool"))
-    monkeypatch.setattr(ranking, "RUNS", 2)
-    monkeypatch.setattr(ranking, "EPOCHS", 1)
+    monkeypatch.setattr(demo, "builtin", functools.partial(demo.builtin, num_graphs=40))
+    monkeypatch.setattr(demo, "COMPARED", ("nopool", "lcpool"))
+    monkeypatch.setattr(demo, "RUNS", 2)
+    monkeypatch.setattr(demo, "EPOCHS", 1)
 
 
 @pytest.mark.usefixtures("short")
@@ -29,10 +30,10 @@ def test_ranks_poolings_and_says_what_that_is_worth():
 
 
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch):
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ranking, "train_one", interrupted)
+    monkeypatch.setattr(demo, "train", interrupted)
     done = CliRunner().invoke(app, ["demo"])
     assert done.exit_code == 130
     assert "stopped" in done.stderr
@@ -47,7 +48,7 @@ def test_what_each_operator_does_to_a_graph(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "120")
     done = CliRunner().invoke(app, ["demo", "--graph"])
     assert done.exit_code == 0, done.output
-    assert all(name in done.stdout for name in graph.OPERATORS)
+    assert all(name in done.stdout for name in demo.OPERATORS)
 
 
 def test_the_ring_is_whole_and_falls_apart_without_its_bridges():

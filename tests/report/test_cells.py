@@ -12,7 +12,7 @@ from runs import make_results
 
 from lcpool.models import POOLINGS, Architecture
 from lcpool.report import Report
-from lcpool.report.cells import Reference, agreement, choose, gather, select
+from lcpool.report.cells import Reference, choose, gather, select
 from lcpool.report.findings import provenance
 from lcpool.sweep.results import Failure, Results
 from lcpool.train import Protocol
@@ -106,9 +106,11 @@ def test_what_is_refused():
         select(results)
 
 
-def cell(mean=75.0, std=2.0, runs=10, num_test=112, paper=(75.0, 2.0)) -> pd.DataFrame:
-    row = {"mean": mean, "std": std, "runs": runs, "num_test": num_test}
-    return pd.DataFrame([{**row, "reference_mean": paper[0], "reference_std": paper[1]}])
+def beside_paper(mean=75.0, std=2.0, runs=10, num_test=112, paper=(75.0, 2.0)) -> pd.Series:
+    row = {"mean": mean, "std": std, "runs": runs, "num_test": num_test, "default": True}
+    names = dict(zip(("dataset", "backbone", "conv", "name"), "dbcp", strict=True))
+    figures = {} if paper is None else {tuple("dbcp"): paper}
+    return Reference("paper", figures, runs=10).beside(pd.DataFrame([{**names, **row}])).iloc[0]
 
 
 def test_the_rule_of_agreement():
@@ -116,17 +118,17 @@ def test_the_rule_of_agreement():
     limit = 2 * math.sqrt(100**2 * p * (1 - p) / 60 + 3.0**2 / 10 + 5.0**2 / 10)
     for shift, expected in ((0.999 * limit, True), (1.001 * limit, False)):
         for sign in (1, -1):
-            found = agreement(cell(80.0, 3.0, 10, 60, (80.0 - sign * shift, 5.0)), 10).iloc[0]
+            found = beside_paper(80.0, 3.0, 10, 60, (80.0 - sign * shift, 5.0))
             assert found["tolerance"] == pytest.approx(limit)
             assert found["difference"] == pytest.approx(sign * shift)
             assert found["agrees"] is expected or found["agrees"] == expected
 
 
 @pytest.mark.parametrize(
-    "unjudged", [cell(paper=(None, None)), cell(std=math.nan, runs=1), cell(mean=math.nan)]
+    "unjudged", [{"paper": None}, {"std": math.nan, "runs": 1}, {"mean": math.nan}]
 )
-def test_what_cannot_be_judged_is_neither_right_nor_wrong(unjudged: pd.DataFrame):
-    assert agreement(unjudged, 10)["agrees"].isna().all()
+def test_what_cannot_be_judged_is_neither_right_nor_wrong(unjudged: dict):
+    assert pd.isna(beside_paper(**unjudged)["agrees"])
 
 
 MINE = {"datasets": ("A", "B", "C"), "backbones": ("plain",), "pools": ("lcpool", *"abc")}

@@ -44,7 +44,7 @@ def test_the_dataset_is_the_block():
     of_dd = c.means[(c.groups["dataset"] == "DD").to_numpy()]
     assert blocks[c.datasets.index("DD")] == pytest.approx(of_dd.mean(axis=0))
     assert len(of_dd) == 4
-    assert c.average_ranks(c.means) == pytest.approx(ranks(blocks).mean(axis=0))
+    assert list(c.rank.values()) == pytest.approx(ranks(blocks).mean(axis=0))
 
 
 def test_more_backbones_are_no_more_evidence():
@@ -54,7 +54,7 @@ def test_more_backbones_are_no_more_evidence():
     few, many = (Comparison.of(runs, RANKED) for runs in (one, four))
     assert many.friedman == few.friedman
     assert many.critical_difference == few.critical_difference
-    pairs = [pairs_over_datasets(c, "lcpool", picked=False) for c in (many, few)]
+    pairs = [pairs_over_datasets(c, "lcpool") for c in (many, few)]
     pd.testing.assert_frame_equal(*pairs)
 
 
@@ -73,7 +73,7 @@ def test_poolings_that_never_met():
     assert c.empty
     assert c.friedman is None
     assert c.critical_difference is None
-    assert pairs_over_datasets(c, "lcpool", picked=False).empty
+    assert pairs_over_datasets(c, "lcpool").empty
 
 
 def test_equal_means_are_equal_whatever_was_summed_first():
@@ -84,12 +84,10 @@ def test_equal_means_are_equal_whatever_was_summed_first():
         values[pool][run] for pool, run in zip(runs["pool"], runs["run"], strict=True)
     ]
     c = Comparison.of(runs, ("nopool", "sagpool", "lcpool"))
-    assert (c.average_ranks(c.means) == 2).all()
+    assert set(c.rank.values()) == {2}
     assert (c.backbone_ranks(c.means) == 2).all()
     assert c.friedman.permuted_p == 1
-    assert (pairs_over_datasets(c, "lcpool", picked=False)[["better", "p"]] == [0, 1]).all(
-        axis=None
-    )
+    assert (pairs_over_datasets(c, "lcpool")[["better", "p"]] == [0, 1]).all(axis=None)
     assert gather(runs)["mean"].nunique() == 1
 
 
@@ -108,7 +106,7 @@ def test_seeds_are_replicates():
     base = runs["seed"] * 10.0 + runs["run"]
     runs["accuracy"] = base + (1 + 0.1 * (runs["run"] + runs["seed"])) * (runs["pool"] == "lcpool")
     c = Comparison.of(runs, ("nopool", "lcpool"))
-    pairs = pairs_over_splits(c, "lcpool", picked=False, by=GROUP)
+    pairs = pairs_over_splits(c, GROUP, "lcpool")
     assert set(pairs["splits"]) == {6}
     assert pairs["difference"].to_numpy() == pytest.approx(1.15)
     assert (pairs["high"] - pairs["low"] < 1).all()
@@ -116,7 +114,7 @@ def test_seeds_are_replicates():
 
 def test_pairs_over_datasets():
     c = compared(runs=10)
-    pairs = pairs_over_datasets(c, "lcpool", picked=False).set_index("pool")
+    pairs = pairs_over_datasets(c, "lcpool").set_index("pool")
     assert set(pairs.index) == set(RANKED) - {"lcpool"}
     blocks = dict(zip(c.pools, c.blocks(c.means).T, strict=True))
     d = blocks["lcpool"] - blocks["sagpool"]
@@ -136,7 +134,7 @@ def test_who_was_picked_is_corrected_for_all_pairs():
         for one, other in itertools.combinations(RANKED, 2)
         for d in [c.blocks(c.means)[:, [RANKED.index(one), RANKED.index(other)]] @ [1.0, -1.0]]
     }
-    pairs = pairs_over_datasets(c, c.order[0], picked=True)
+    pairs = pairs_over_datasets(c)
     assert len(pairs) == 6
     assert set(pairs["tests"]) == {21}
     corrected = dict(zip(every, holm(np.array(list(every.values()))), strict=True))
@@ -155,12 +153,12 @@ def test_pairs_over_splits_pair_the_same_split():
     lost = runs[(runs["pool"] == "nopool") & (runs["run"] == 3) & (runs["dataset"] == "DD")].index
     runs.loc[lost, "accuracy"] = np.nan
     c = Comparison.of(runs, ("nopool", "lcpool"))
-    pairs = pairs_over_splits(c, "lcpool", picked=False, by=GROUP)
+    pairs = pairs_over_splits(c, GROUP, "lcpool")
     assert len(pairs) == 8
     assert (pairs["p_holm"] < 0.01).all()
     assert pairs["difference"].to_numpy() == pytest.approx(1, abs=0.2)
     assert pairs.groupby("dataset")["splits"].first().to_dict() == {"DD": 6, "NCI1": 7}
-    of_datasets = pairs_over_splits(c, "lcpool", picked=False, by=["dataset"])
+    of_datasets = pairs_over_splits(c, ["dataset"], "lcpool")
     expected = pairs.groupby("dataset", sort=False)["difference"].mean()
     assert of_datasets["difference"].to_numpy() == pytest.approx(expected.to_numpy())
     assert of_datasets["p"].max() < pairs["p"].max()  # A mean over four groups varies less.
@@ -171,7 +169,7 @@ def test_too_few_runs_and_runs_without_spread_give_no_p(num_runs: int, spread: f
     runs = select(make_results(datasets=("DD",), pools=("nopool", "lcpool"), runs=num_runs))
     lead = 3.0 + spread * np.random.default_rng(0).normal(size=len(runs))
     runs["accuracy"] = 70.0 + runs["run"] + lead * (runs["pool"] == "lcpool")
-    pairs = pairs_over_splits(Comparison.of(runs, ("nopool", "lcpool")), "lcpool", False, GROUP)
+    pairs = pairs_over_splits(Comparison.of(runs, ("nopool", "lcpool")), GROUP, "lcpool")
     assert pairs["difference"].notna().all()
     assert pairs["p"].isna().all()
     assert pairs["p_holm"].isna().all()
@@ -179,7 +177,7 @@ def test_too_few_runs_and_runs_without_spread_give_no_p(num_runs: int, spread: f
 
 def test_the_order_of_the_poolings():
     c = compared()
-    average = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
+    average = c.rank
     assert sorted(average.values()) == [average[pool] for pool in c.order]
     assert c.first == [pool for pool in c.pools if average[pool] == average[c.order[0]]]
 

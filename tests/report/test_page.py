@@ -205,7 +205,7 @@ def certain(lead: float, **options) -> Report:
     [
         (certain(8.0), "The lead over every other pooling is significant: p < 0.001, by the"),
         (certain(0.0), "This could be chance: the smallest p is "),
-        (certain(8.0, split="shared"), "All runs share one split"),
+        (certain(8.0, split="shared"), "need fresh splits"),
         (certain(8.0, datasets="ABC"), "lcpool ranks first over 3 datasets: average rank 1.00"),
         (certain(8.0, datasets="ABC"), "This could be chance: the smallest p is 0.195, by Nemenyi"),
         (certain(8.0, datasets="ABCDEFGHIJKL"), "The lead over every other pooling is significant"),

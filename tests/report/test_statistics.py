@@ -14,12 +14,10 @@ from lcpool.report.statistics import (
     critical_difference,
     friedman,
     holm,
-    interval,
     nemenyi,
     over_datasets,
     over_splits,
     ranks,
-    signed_rank,
     smallest_signed_rank,
 )
 
@@ -86,16 +84,16 @@ def test_signed_rank_is_exact_with_ties_too(differences: np.ndarray):
     observed = abs(sizes[differences > 0].sum() - middle)
     signs = np.array(list(itertools.product([0, 1], repeat=len(sizes))))
     expected = (abs(signs @ sizes - middle) >= observed - 1e-9).mean()
-    assert signed_rank(differences.astype(float)) == pytest.approx(expected)
+    assert over_datasets(differences.astype(float)).p == pytest.approx(expected)
 
 
 def test_signed_rank_of_nothing_but_zeros():
-    assert signed_rank(np.zeros(5)) == 1
+    assert over_datasets(np.zeros(5)).p == 1
 
 
 @pytest.mark.parametrize("n", range(2, 12))
 def test_the_smallest_p_is_that_of_differences_of_one_sign(n: int):
-    assert smallest_signed_rank(n) == pytest.approx(signed_rank(np.arange(1.0, n + 1)))
+    assert smallest_signed_rank(n) == pytest.approx(over_datasets(np.arange(1.0, n + 1)).p)
 
 
 @given(hnp.arrays(float, st.integers(1, 9), elements=st.floats(0, 1)))
@@ -121,8 +119,9 @@ def test_the_correction_of_nadeau_and_bengio():
     t = d.mean() / math.sqrt((1 / 10 + 1 / 8) * d.var(ddof=1))
     found = over_splits(d, test_share=1 / 8)
     assert found.p == pytest.approx(2 * stats.t.sf(abs(t), 9))
-    assert found.half_width == pytest.approx(interval(d, 1 / 8))
-    assert interval(d, 1 / 8) / interval(d) == pytest.approx(math.sqrt((1 / 10 + 1 / 8) * 10))
+    wider = found.half_width() / over_splits(d, test_share=0).half_width()
+    assert wider == pytest.approx(math.sqrt((1 / 10 + 1 / 8) * 10))
+    assert found.half_width(6) == pytest.approx(stats.t.ppf(1 - ALPHA / 12, 9) * found.error)
 
 
 def test_the_corrected_test_keeps_its_word_where_students_does_not():
@@ -143,15 +142,15 @@ def test_the_corrected_test_keeps_its_word_where_students_does_not():
 def test_too_few_to_say_anything():
     assert over_datasets(np.ones(1)) is None
     for n in range(FEWEST_RUNS):
-        assert over_splits(np.arange(float(n)), 0.1) is None
-        assert interval(np.arange(float(n))) is None
-    assert over_splits(np.arange(float(FEWEST_RUNS)), 0.1) is not None
+        found = over_splits(np.arange(float(n)), 0.1)
+        assert np.isnan([found.p, found.low, found.high]).all()
+        assert found.n == n
+    assert over_splits(np.arange(float(FEWEST_RUNS)), 0.1).p < 1
 
 
 def test_differences_without_spread_say_nothing():
     for same in (np.full(7, 2.0), np.zeros(7)):
-        assert over_splits(same, 0.1) is None
-        assert interval(same) is None
+        assert np.isnan(over_splits(same, 0.1)[1:3]).all()
     found = over_datasets(np.full(7, 2.0))
     assert found.p == pytest.approx(2 / 2**7)  # Seven of one sign, however equal.
     assert math.isnan(found.low)

@@ -7,33 +7,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import pandas as pd
 
 from lcpool.atomic import whole_file
 from lcpool.report import tables
-from lcpool.report.cells import CELL, GROUP, Names, Reference, agreeing, choose, gather, select
+from lcpool.report.cells import GROUP, Names, Reference, agreeing, choose, gather, select
 from lcpool.report.comparison import Comparison
 from lcpool.report.findings import findings, left_out_in_words
 from lcpool.report.page import DifferenceTable, first_against_others, page
-from lcpool.report.statistics import interval
 from lcpool.sweep.results import Results
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the runs of one split say by one selection rule.
+    """What the runs of one split say by one selection rule; made by :meth:`of`.
 
     Attributes:
-        results: all runs, and their curves.
-        rule: "accuracy" or "loss", by which epochs were chosen.
-        split: "shared" or "fresh".
         runs: the runs of that split.
         cells: their cells, see :func:`lcpool.report.cells.gather`; ``best`` marks the highest of a
-            group, ``low`` and ``high`` are the ends of the 95 % interval of the mean.
+            group.
         ranked: the poolings that are ranked.
         aside: poolings that are shown, but not ranked.
-        reference: published figures that ours are compared with, if any.
         chosen: under "pools" and "datasets", the names that were chosen, if not all were.
     """
 
@@ -44,7 +38,7 @@ class Report:
     cells: pd.DataFrame
     ranked: Comparison
     aside: frozenset[str] = frozenset()
-    reference: Reference | None = None
+    reference: Reference = field(default_factory=Reference)
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -71,20 +65,19 @@ class Report:
             unranked: poolings to show without a rank.
         """
         results, chosen = choose(results, pools, datasets)
+        reference = reference or Reference()
         runs = select(results, rule, split)
         cells = gather(runs, reference)
         aside = cells["name"].isin(list(unranked))
-        contenders = cells[~aside]
-        highest = contenders.groupby(GROUP)["mean"].transform("max").reindex(cells.index)
+        highest = cells[~aside].groupby(GROUP)["mean"].transform("max").reindex(cells.index)
         cells["best"] = cells["mean"] >= highest
-        cells["low"], cells["high"] = _intervals(runs, cells)
         return cls(
             results=results,
             rule=rule,
             split=str(runs["split"].iloc[0]),
             runs=runs,
             cells=cells,
-            ranked=Comparison.of(runs, list(dict.fromkeys(contenders["pool"]))),
+            ranked=Comparison.of(runs, list(cells["pool"][~aside].unique())),
             aside=frozenset(cells["pool"][aside]),
             reference=reference,
             chosen=chosen,
@@ -117,27 +110,13 @@ class Report:
         Each file is written whole or not at all, and only after all of them are made.
         """
         texts = {
-            "tables.csv": tables.csv(self),
-            "ranks.csv": tables.ranks_csv(self),
-            "tables.md": tables.markdown(self),
-            "tables.tex": tables.latex(self),
-            "report.html": self.page(),
+            Path(folder, "tables.csv"): tables.csv(self),
+            Path(folder, "ranks.csv"): tables.ranks_csv(self),
+            Path(folder, "tables.md"): tables.markdown(self),
+            Path(folder, "tables.tex"): tables.latex(self),
+            Path(folder, "report.html"): self.page(),
         }
-        paths = [Path(folder) / name for name in texts]
-        for path, text in zip(paths, texts.values(), strict=True):
+        for path, text in texts.items():
             with whole_file(path) as file:
                 file.write(text.encode())
-        return paths
-
-
-def _intervals(runs: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """The ends of each cell's interval; wider for fresh splits, which overlap."""
-    of_cell = dict(iter(runs.dropna(subset="accuracy").groupby(CELL)["accuracy"]))
-    fresh = (runs["split"] == "fresh").all()
-    halves = []
-    for cell in cells.to_dict("records"):
-        accuracies = of_cell.get(tuple(cell[name] for name in CELL), pd.Series(dtype=float))
-        share = cell["num_test"] / cell["num_train"] if fresh else 0.0
-        half = interval(accuracies.to_numpy(), share)
-        halves.append(np.nan if half is None else half)
-    return (cells["mean"] - halves).clip(0, 100), (cells["mean"] + halves).clip(0, 100)
+        return list(texts)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from lcpool.models import BACKBONES, CONVS, POOLINGS
-from lcpool.report.statistics import rounded
+from lcpool.report.statistics import over_splits, rounded
 from lcpool.report.words import listed
 from lcpool.settings import SETTINGS, changed, labels, read_config_text, unnamed
 from lcpool.sweep.results import Results, key
@@ -36,8 +36,6 @@ CELL = [*GROUP, "pool"]
 RUN = ["seed", "run"]
 # Names, or a text with commas between names; None for all.
 Names = str | Sequence[str] | None
-# Dataset, backbone, convolution and pooling.
-Cell = tuple[str, str, str, str]
 
 
 def select(results: Results, rule: str = "accuracy", split: str | None = None) -> pd.DataFrame:
@@ -49,11 +47,6 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     ``default`` says that nothing is; ``key`` finds the curves; ``one_class`` is 1 where the network
     gives all test graphs the same class, 0 where not, NaN where that is unknown. Memory is kept for
     GPUs only: the growth of a process on a CPU says little about what it trained.
-
-    Args:
-        results: the runs of a sweep.
-        rule: "accuracy" or "loss", by which the epoch was chosen.
-        split: "shared" or "fresh"; by default fresh, if there are such runs.
     """
     if rule not in RULES:
         raise ValueError(f"unknown rule '{rule}': choose one of {', '.join(RULES)}.")
@@ -68,15 +61,15 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     runs = results.runs[results.runs["split"] == split].reset_index(drop=True)
     runs = runs.astype(dict.fromkeys(NUMBERS, float))
     runs["key"] = [key(row) for row in runs.to_dict("records")]
-    settings = [", ".join(changed(_settings(config)).values()) for config in runs["config"]]
-    runs["name"], runs["pool"], runs["settings"] = runs["pool"], shown_pools(runs), settings
+    runs["name"], runs["pool"] = runs["pool"], shown_pools(runs)
+    runs["settings"] = [", ".join(changed(_settings(c)).values()) for c in runs["config"]]
     runs["default"] = runs["settings"] == ""
     runs["accuracy"] = runs[ACCURACY[rule]]
     runs["one_class"] = runs[CONSTANT[rule]].where(runs["accuracy"].notna())
     runs["peak_memory"] = runs["peak_memory"].where(runs["device"] != "CPU")
-    repeated = runs.duplicated([*CELL, *RUN])
-    if repeated.any():
-        first = runs[repeated].iloc[0]
+    repeated = runs[runs.duplicated([*CELL, *RUN])]
+    if len(repeated):
+        first = repeated.iloc[0]
         raise ValueError(
             f"run {first['run']} of {' '.join(first[CELL])} is there more than once: pass each "
             "file of runs once."
@@ -102,12 +95,13 @@ def _settings(config: str) -> dict[str, Any]:
 def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
     """Sorted by dataset, network and pooling, each in our order; unknown names come last."""
     known = {"dataset": [], "backbone": BACKBONES, "conv": CONVS, "name": POOLINGS}
-    places = pd.DataFrame(index=runs.index)
-    for column, names in known.items():
-        order = list(dict.fromkeys([*names, *runs[column]]))
-        places[column] = runs[column].map(order.index)
-    places[["pool", *RUN]] = runs[["pool", *RUN]]
-    return runs.loc[places.sort_values(list(places.columns)).index].reset_index(drop=True)
+
+    def places(column: pd.Series) -> pd.Series:
+        if column.name not in known:
+            return column
+        return column.map(list(dict.fromkeys([*known[str(column.name)], *column])).index)
+
+    return runs.sort_values([*known, "pool", *RUN], key=places, ignore_index=True)
 
 
 def gather(runs: pd.DataFrame, reference: Reference | None = None) -> pd.DataFrame:
@@ -116,20 +110,28 @@ def gather(runs: pd.DataFrame, reference: Reference | None = None) -> pd.DataFra
     ``std`` is that of a sample (n − 1), and empty for a single run. A run that diverged before any
     epoch was chosen has no accuracy and is counted in ``lost``. ``constant`` of ``constant_of``
     runs give all test graphs the same class, and ``largest_class`` percent of these graphs are in
-    the largest class; NaN where that is unknown. Without a ``reference`` its columns are empty.
+    the largest class; NaN where that is unknown. ``low`` and ``high`` are the ends of the 95 %
+    interval of the mean, wider for fresh splits, which overlap. Without a ``reference`` its columns
+    are empty.
     """
     cells = pd.DataFrame([_gathered(of_cell) for _, of_cell in runs.groupby(CELL, sort=False)])
-    return cells.join((reference or Reference("", {}, runs=1)).beside(cells))
+    return cells.join((reference or Reference()).beside(cells))
 
 
 def _gathered(runs: pd.DataFrame) -> dict[str, Any]:
     first, accuracies = runs.iloc[0], runs["accuracy"].dropna()
+    test_share = runs["num_test"].mean() / runs["num_train"].mean()
+    test_share = test_share if first["split"] == "fresh" else 0.0
+    mean = rounded(accuracies.mean())
+    half = over_splits(accuracies.to_numpy(), test_share).half_width()
     return {
         **{name: first[name] for name in (*CELL, "name", "settings")},
         "default": bool(runs["default"].all()),
         "runs": len(accuracies),
         "lost": len(runs) - len(accuracies),
-        "mean": rounded(accuracies.mean()),
+        "mean": mean,
+        "low": np.clip(mean - half, 0, 100),
+        "high": np.clip(mean + half, 0, 100),
         "std": accuracies.std(ddof=1),
         **{name: runs[name].mean()
            for name in ("num_train", "num_test", "largest_class", "epochs", "seconds")},
@@ -147,27 +149,20 @@ def choose(
 
     A pooling has the name that the tables show, ``lcpool (ratio=0.25)`` beside ``lcpool``; where no
     row is called ``lcpool``, that name stands for all its settings.
-
-    Args:
-        results: the runs of a sweep.
-        pools: the poolings, all by default.
-        datasets: the datasets, all by default.
     """
     runs, names = results.runs.reset_index(drop=True), {}
-    kept, failures = np.ones(len(runs), dtype=bool), results.failures
+    kept, failures = pd.Series(True, runs.index), results.failures
     if pools is not None:
-        shown = pd.Series("", index=runs.index, dtype=object)
+        shown = pd.Series("", runs.index, dtype=object)
         for _, of_split in runs.groupby("split"):  # A report shows one split.
             shown[of_split.index] = shown_pools(of_split)
         found = names["pools"] = _known(pools, [*shown.unique(), *runs["pool"].unique()], "pooling")
-        all_settings = [name for name in found if name not in set(shown)]
-        of_pools = (shown.isin(found) | runs["pool"].isin(all_settings)).to_numpy()
-        kept &= of_pools
-        trained = set(runs["pool"][of_pools])
+        kept = shown.isin(found) | runs["pool"].isin(set(found) - set(shown))
+        trained = set(runs["pool"][kept])
         failures = tuple(failure for failure in failures if failure.names[-1] in trained)
     if datasets is not None:
         found = names["datasets"] = _known(datasets, runs["dataset"].unique(), "dataset")
-        kept &= runs["dataset"].isin(found).to_numpy()
+        kept &= runs["dataset"].isin(found)
         failures = tuple(failure for failure in failures if failure.names[0] in found)
     if not names:
         return results, names
@@ -180,8 +175,8 @@ def _known(wanted: str | Sequence[str], known: Collection[str], kind: str) -> tu
     """The wanted names, in the order of the known ones; a text that is a name is not split."""
     known = list(dict.fromkeys(known))
     texts = [wanted] if isinstance(wanted, str) else wanted
-    parts = (part.strip() for text in texts for part in _split_names(text, known))
-    names = [name for name in parts if name]
+    lists = ([text] if text in known else text.split(",") for text in texts)
+    names = [name.strip() for parts in lists for name in parts if name.strip()]
     there = f"there are {listed(known)}"
     if not names:
         raise ValueError(f"the list of {kind}s is empty: {there}.")
@@ -193,54 +188,42 @@ def _known(wanted: str | Sequence[str], known: Collection[str], kind: str) -> tu
     return tuple(name for name in known if name in names)
 
 
-def _split_names(text: str, known: Collection[str]) -> list[str]:
-    return [text] if text in known else text.split(",")
-
-
 @dataclass(frozen=True)
 class Reference:
     """Published accuracies, shown beside cells that were trained with the default settings.
 
     Attributes:
         name: who published them, as a word: "paper".
-        figures: mean and standard deviation of the test accuracy in percent, by cell.
+        figures: mean and standard deviation of the test accuracy in percent, by dataset, backbone,
+            convolution and pooling; none by default.
         runs: the number of runs behind each figure.
     """
 
-    name: str
-    figures: Mapping[Cell, tuple[float, float]]
-    runs: int
+    name: str = ""
+    figures: Mapping[tuple[str, str, str, str], tuple[float, float]] = field(default_factory=dict)
+    runs: int = 1
 
     def beside(self, cells: pd.DataFrame) -> pd.DataFrame:
-        """``reference_mean`` and ``reference_std`` of each cell, and the :func:`agreement`."""
-        nothing = (None, None)
+        """``reference_mean`` and ``reference_std`` of each cell, and whether ours agrees with it.
+
+        ``difference`` and ``tolerance`` are in points. They and ``agrees`` are empty without a
+        published figure, and where a single run has no standard deviation.
+        """
+        nothing = (np.nan, np.nan)
         names = cells[[*GROUP, "name"]].itertuples(index=False, name=None)
         rows = [
             self.figures.get(cell, nothing) if default else nothing
             for cell, default in zip(names, cells["default"], strict=True)
         ]
-        figures = pd.DataFrame(rows, index=cells.index, columns=["reference_mean", "reference_std"])
-        return figures.join(agreement(cells.join(figures), self.runs))
-
-
-def agreement(cells: pd.DataFrame, runs: int) -> pd.DataFrame:
-    """``difference`` and ``tolerance`` in points, and ``agrees``.
-
-    Empty without a published figure, and where a single run has no standard deviation.
-
-    Args:
-        cells: with ``reference_mean`` and ``reference_std``.
-        runs: the number of runs behind each published figure.
-    """
-    p = cells["mean"] / 100
-    sampling = 100**2 * p * (1 - p) / cells["num_test"]
-    spread = cells["std"] ** 2 / cells["runs"] + cells["reference_std"].astype(float) ** 2 / runs
-    judged = pd.DataFrame(index=cells.index)
-    judged["difference"] = cells["mean"] - cells["reference_mean"].astype(float)
-    judged["tolerance"] = 2 * np.sqrt(sampling + spread)
-    agrees = (judged["difference"].abs() <= judged["tolerance"]).astype("boolean")
-    judged["agrees"] = agrees.mask(judged.isna().any(axis=1))
-    return judged
+        beside = pd.DataFrame(rows, index=cells.index, columns=["reference_mean", "reference_std"])
+        p = cells["mean"] / 100
+        sampling = 100**2 * p * (1 - p) / cells["num_test"]
+        spread = cells["std"] ** 2 / cells["runs"] + beside["reference_std"] ** 2 / self.runs
+        beside["difference"] = cells["mean"] - beside["reference_mean"]
+        beside["tolerance"] = 2 * np.sqrt(sampling + spread)
+        agrees = (beside["difference"].abs() <= beside["tolerance"]).astype("boolean")
+        beside["agrees"] = agrees.mask(beside.isna().any(axis=1))
+        return beside
 
 
 def agreeing(cells: pd.DataFrame) -> tuple[int, int]:

@@ -12,20 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lcpool.report import statistics
 from lcpool.report.cells import CELL, GROUP, RUN
-from lcpool.report.statistics import (
-    ALPHA,
-    Array,
-    Friedman,
-    critical_difference,
-    friedman,
-    holm,
-    nemenyi,
-    over_datasets,
-    over_splits,
-    ranks,
-    rounded,
-)
+from lcpool.report.statistics import Array, Difference, ranks, rounded
 
 Bools = NDArray[np.bool_]
 # Dataset, backbone and convolution.
@@ -35,37 +24,22 @@ Pair = tuple[str, str]
 
 
 class LeftOut(NamedTuple):
-    """What is not ranked because results are missing.
+    """What is not ranked because results are missing."""
 
-    Attributes:
-        pools: the poolings that are not ranked, each with the groups where it has no result.
-        groups: the groups that are not ranked, each with the ranked poolings without a result.
-    """
-
-    pools: dict[str, list[Group]]
-    groups: dict[Group, list[str]]
+    pools: dict[str, list[Group]]  # poolings, each with the groups where it has no result
+    groups: dict[Group, list[str]]  # groups, each with the ranked poolings without a result there
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Poolings with an accuracy in each of the same groups.
-
-    Attributes:
-        pools: the poolings.
-        groups: a row per group, with the columns dataset, backbone and conv.
-        means: accuracy of each group and pooling, ``[groups, pools]``.
-        values: accuracies of the runs by group and pooling, indexed by seed and run.
-        fresh: whether each run has its own split, the same for all poolings and networks.
-        shares: n_test / n_train of each dataset.
-        left_out: poolings and groups that are not ranked.
-    """
+    """Poolings with an accuracy in each of the same groups."""
 
     pools: tuple[str, ...]
-    groups: pd.DataFrame
-    means: Array
-    values: list[list[pd.Series]]
-    fresh: bool
-    shares: dict[str, float]
+    groups: pd.DataFrame  # a row per group, with the columns dataset, backbone and conv
+    means: Array  # accuracy of each group and pooling, ``[groups, pools]``
+    values: dict[tuple[str, ...], pd.Series]  # of the runs by cell, indexed by seed and run
+    fresh: bool  # whether each run has its own split, the same for all poolings and networks
+    shares: dict[str, float]  # n_test / n_train of each dataset
     left_out: LeftOut
 
     @classmethod
@@ -79,29 +53,20 @@ class Comparison:
         in_groups, in_pools = ranked(has_result)
         names = list(itertools.compress(every, in_groups))
         kept = list(itertools.compress(pools, in_pools))
-        values = [[of_cell[*group, pool] for pool in kept] for group in names]
-        means = np.array([[runs.mean() for runs in row] for row in values], dtype=np.float64)
+        means = [[of_cell[*group, pool].mean() for pool in kept] for group in names]
         sizes = there.groupby("dataset")[["num_test", "num_train"]].mean()
-        lacking = LeftOut(
-            {
-                pool: list(itertools.compress(every, ~has_result[:, p]))
-                for p, pool in enumerate(pools)
-                if not in_pools[p]
-            },
-            {
-                group: list(itertools.compress(pools, ~has_result[g] & in_pools))
-                for g, group in enumerate(every)
-                if not in_groups[g]
-            },
+        left_out = LeftOut(
+            {p: [g for g in every if (*g, p) not in of_cell] for p in pools if p not in kept},
+            {g: [p for p in kept if (*g, p) not in of_cell] for g in every if g not in names},
         )
         return cls(
             pools=tuple(kept),
             groups=pd.DataFrame(names, columns=GROUP),
-            means=means.reshape(len(names), len(kept)),
-            values=values,
+            means=np.array(means, dtype=np.float64).reshape(len(names), len(kept)),
+            values=of_cell,
             fresh=bool((there["split"] == "fresh").all()),
             shares=(sizes["num_test"] / sizes["num_train"]).to_dict(),
-            left_out=lacking,
+            left_out=left_out,
         )
 
     @property
@@ -112,14 +77,19 @@ class Comparison:
     @property
     def order(self) -> list[str]:
         """The poolings by average rank, equals by accuracy."""
-        blocks, average = self.blocks(self.means), self.average_ranks(self.means)
-        return [self.pools[i] for i in np.lexsort((-blocks.mean(axis=0), average))]
+        accuracy = self.blocks(self.means).mean(axis=0)
+        return [self.pools[i] for i in np.lexsort((-accuracy, list(self.rank.values())))]
 
     @property
     def first(self) -> list[str]:
         """The pooling with the lowest average rank; several if they share it."""
-        average = self.average_ranks(self.means)
-        return [pool for pool, r in zip(self.pools, average, strict=True) if r == average.min()]
+        return [pool for pool, rank in self.rank.items() if rank == min(self.rank.values())]
+
+    @functools.cached_property
+    def rank(self) -> dict[str, float]:
+        """The average rank of each pooling over the datasets."""
+        average = rounded(ranks(self.blocks(self.means)).mean(axis=0))
+        return dict(zip(self.pools, average.tolist(), strict=True))
 
     @functools.cached_property
     def datasets(self) -> list[str]:
@@ -132,48 +102,42 @@ class Comparison:
         return list(dict.fromkeys(zip(self.groups["backbone"], self.groups["conv"], strict=True)))
 
     def blocks(self, means: Array) -> Array:
-        """One accuracy per dataset, the mean over its groups: ``[…, datasets, pools]``."""
+        """One accuracy per dataset, the mean over its groups: ``[datasets, pools]``."""
         members = [self.where(dataset=dataset) for dataset in self.datasets]
-        blocks = [np.nanmean(means[..., member, :], axis=-2) for member in members]
-        return rounded(np.stack(blocks, axis=-2))
-
-    def average_ranks(self, means: Array) -> Array:
-        """Average rank of each pooling over the datasets, ``[…, pools]``."""
-        return rounded(ranks(self.blocks(means)).mean(axis=-2))
+        return rounded(np.stack([np.nanmean(means[member], axis=0) for member in members]))
 
     def backbone_ranks(self, means: Array) -> Array:
-        """Average rank of each pooling for each network: ``[…, backbones, pools]``."""
+        """Average rank of each pooling for each network: ``[backbones, pools]``."""
         members = [self.where(backbone=b, conv=c) for b, c in self.backbones]
         each = ranks(means)
-        average = [np.nanmean(each[..., member, :], axis=-2) for member in members]
-        return rounded(np.stack(average, axis=-2))
+        return rounded(np.stack([np.nanmean(each[member], axis=0) for member in members]))
 
     def where(self, **names: str) -> Bools:
         """Which groups have these names; all, if no name is given."""
-        found = np.ones(len(self.groups), dtype=bool)
-        for column, name in names.items():
-            found &= self.groups[column].to_numpy() == name
-        return found
+        same = self.groups[list(names)] == pd.Series(names, dtype=object)
+        return np.asarray(same.all(axis=1))
 
     @property
-    def friedman(self) -> Friedman | None:
+    def friedman(self) -> statistics.Friedman | None:
         """Whether the poolings differ at all; None with too little to tell."""
-        return None if self.empty else friedman(self.blocks(self.means))
+        return None if self.empty else statistics.friedman(self.blocks(self.means))
 
     @property
     def critical_difference(self) -> float | None:
         """Nemenyi's critical difference over the datasets; None with too little to compare."""
         n = len(self.datasets)
-        return None if self.empty or n < 2 else critical_difference(len(self.pools), n)
+        if self.empty or n < 2:
+            return None
+        return statistics.critical_difference(len(self.pools), n)
 
     def on_splits(self, members: Bools) -> pd.DataFrame:
         """Accuracy of each run and pooling, mean over these groups; NaN if one lacks the run."""
-        rows = [self.values[g] for g in np.flatnonzero(members)]
-        columns = [
-            pd.concat([row[p] for row in rows], axis=1).mean(axis=1, skipna=False)
-            for p in range(len(self.pools))
-        ]
-        return pd.concat(columns, axis=1, keys=self.pools)
+        groups = list(self.groups[members].itertuples(index=False, name=None))
+        of_pool = {pool: [self.values[*group, pool] for group in groups] for pool in self.pools}
+        return pd.DataFrame({
+            pool: pd.concat(runs, axis=1).mean(axis=1, skipna=False)
+            for pool, runs in of_pool.items()
+        })  # fmt: skip
 
 
 def ranked(there: Bools) -> tuple[Bools, Bools]:
@@ -193,52 +157,45 @@ def ranked(there: Bools) -> tuple[Bools, Bools]:
     return np.asarray(there[:, pools].all(axis=1)), pools
 
 
-def pairs_over_datasets(comparison: Comparison, reference: str, picked: bool) -> pd.DataFrame:
+def pairs_over_datasets(comparison: Comparison, reference: str | None = None) -> pd.DataFrame:
     """The reference against each other pooling, over the datasets; empty for one dataset.
 
     ``difference``, ``low`` and ``high`` in points, above zero where the reference is better; ``p``
     of Wilcoxon's signed-rank test and ``p_holm`` corrected for ``tests``; ``p_nemenyi`` of the
     ranks; ``smallest``, the smallest difference that a corrected t-test would call significant.
 
-    Args:
-        comparison: the poolings.
-        reference: the pooling that the others are compared with.
-        picked: whether it is the reference because it came out first; see :func:`_tests`.
+    The reference is a pooling that was named beforehand; by default the one that came out first,
+    and then the correction is for all pairs of poolings.
     """
     k, n = len(comparison.pools), len(comparison.datasets)
     if comparison.empty or n < 2:
         return pd.DataFrame()
-    tests = _tests(comparison, reference, picked)
+    tests, rank = _tests(comparison, reference), comparison.rank
     blocks = pd.DataFrame(comparison.blocks(comparison.means), columns=list(comparison.pools))
-    rank = dict(zip(comparison.pools, comparison.average_ranks(comparison.means), strict=True))
-    rows: list[dict[str, Any]] = []
+    rows = []
     for one, other in tests:
         differences = (blocks[one] - blocks[other]).to_numpy()
-        found, strict = over_datasets(differences), over_datasets(differences, ALPHA / len(tests))
+        found = statistics.over_datasets(differences)
         assert found is not None
-        assert strict is not None
         rows.append({
-            "reference": one, "pool": other, "difference": found.mean, "low": found.low,
-            "high": found.high, "better": int((differences > 0).sum()), "datasets": n,
-            "p": found.p, "p_nemenyi": nemenyi(rank[one] - rank[other], k, n),
-            "smallest": strict.half_width,
+            "reference": one, "pool": other, "datasets": n, **_columns(found, len(tests)),
+            "better": int((differences > 0).sum()),
+            "p_nemenyi": statistics.nemenyi(rank[one] - rank[other], k, n),
         })  # fmt: skip
-    pairs = _corrected(rows)
-    return pairs[pairs["reference"] == reference].reset_index(drop=True)
+    return _of_first(_corrected(rows))
 
 
 def pairs_over_splits(
-    comparison: Comparison, reference: str, picked: bool, by: list[str]
+    comparison: Comparison, by: list[str], reference: str | None = None
 ) -> pd.DataFrame:
     """The reference against each other pooling on each dataset or in each group, over its splits.
 
-    Empty on a shared split. Arguments as for :func:`pairs_over_datasets`, ``by`` as for
+    Empty on a shared split. ``reference`` is as for :func:`pairs_over_datasets`, ``by`` as for
     :func:`compare_over_splits`.
     """
     if comparison.empty or not comparison.fresh:
         return pd.DataFrame()
-    pairs = compare_over_splits([(comparison, _tests(comparison, reference, picked))], by)
-    return pairs[pairs["reference"] == reference].reset_index(drop=True)
+    return _of_first(compare_over_splits([(comparison, _tests(comparison, reference))], by))
 
 
 def compare_over_splits(
@@ -247,47 +204,47 @@ def compare_over_splits(
     """Pairs of poolings by the corrected resampled t-test, corrected by Holm for all of them.
 
     Columns as over datasets; ``p`` is empty where there are too few runs, or runs without spread.
-
-    Args:
-        compared: comparisons, each with its pairs.
-        by: ``["dataset"]`` for the mean over its groups, or the columns of a group.
+    ``by`` is ``["dataset"]`` for the mean over its groups, or the columns of a group.
     """
     places = [
         (c, place, pairs)
         for c, pairs in compared
         for place in c.groups[by].drop_duplicates().to_dict("records")
     ]
-    strict = ALPHA / sum(len(pairs) for *_, pairs in places)
-    rows: list[dict[str, Any]] = []
+    tests = sum(len(pairs) for *_, pairs in places)
+    rows = []
     for c, place, pairs in places:
         runs = c.on_splits(c.where(**place))
         for one, other in pairs:
             differences = (runs[one] - runs[other]).dropna().to_numpy(dtype=np.float64)
-            tested = _on_splits(differences, c.shares[place["dataset"]], strict)
-            rows.append({**place, "reference": one, "pool": other, **tested})
+            found = statistics.over_splits(differences, c.shares[place["dataset"]])
+            names = {**place, "reference": one, "pool": other}
+            rows.append({**names, "splits": found.n, **_columns(found, tests)})
     return _corrected(rows)
 
 
-def _on_splits(differences: Array, share: float, strict: float) -> dict[str, float]:
-    mean = differences.mean() if len(differences) else np.nan
-    found, strictly = (over_splits(differences, share, alpha) for alpha in (ALPHA, strict))
-    if found is None or strictly is None:
-        return {"splits": len(differences), "difference": mean, "p": np.nan}
+def _columns(found: Difference, tests: int) -> dict[str, float]:
     return {
-        "splits": found.n, "difference": found.mean, "low": found.low, "high": found.high,
-        "p": found.p, "smallest": strictly.half_width,
+        "difference": found.mean, "low": found.low, "high": found.high, "p": found.p,
+        "smallest": found.half_width(tests),
     }  # fmt: skip
 
 
-def _tests(comparison: Comparison, reference: str, picked: bool) -> list[Pair]:
-    """The pairs that are corrected for together.
+def _tests(comparison: Comparison, reference: str | None) -> list[Pair]:
+    """The pairs that are corrected for together, those of the reference first.
 
     A reference that was named beforehand makes one test per other pooling. A reference that was
     picked because it came out first has been compared with all, and they with one another.
     """
-    others = [pool for pool in comparison.pools if pool != reference]
-    tests = [(reference, pool) for pool in others]
-    return [*tests, *itertools.combinations(others, 2)] if picked else tests
+    first = reference or comparison.order[0]
+    others = [pool for pool in comparison.pools if pool != first]
+    tests = [(first, pool) for pool in others]
+    return tests if reference else [*tests, *itertools.combinations(others, 2)]
+
+
+def _of_first(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The pairs of the reference alone, after the correction for all."""
+    return pairs[pairs["reference"] == pairs["reference"].iloc[0]].reset_index(drop=True)
 
 
 def _corrected(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -295,5 +252,5 @@ def _corrected(rows: list[dict[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     tested = table["p"].notna()
     table["tests"], table["p_holm"] = int(tested.sum()), np.nan
-    table.loc[tested, "p_holm"] = holm(table.loc[tested, "p"].to_numpy())
+    table.loc[tested, "p_holm"] = statistics.holm(table.loc[tested, "p"].to_numpy())
     return table

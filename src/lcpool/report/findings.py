@@ -19,8 +19,6 @@ from lcpool.sweep.engine import in_short
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
-FRESH = "lcpool bench … --split fresh"
-
 
 def findings(report: Report) -> dict[str, list[str]]:
     """Sentences, by topic."""
@@ -55,18 +53,13 @@ def _on_one_dataset(c: Comparison) -> list[str]:
         f"{first} is the most accurate on {place}: {written[first]} %, "
         f"{mean[first] - mean[second]:.2f} points above the next, {second} ({written[second]} %)."
     ]
-    if not c.fresh:
-        return [*said, f"All runs share one split. To test the difference, use {FRESH}."]
-    pairs = pairs_over_splits(c, first, picked=True, by=["dataset"])
-    if pairs["p"].isna().all():
-        return [*said, why_no_test(int(pairs["splits"].min()))]
-    return [*said, _significance(pairs, "the corrected resampled t-test")]
+    test = "the corrected resampled t-test"
+    return [*said, why_no_test(c) or _significance(pairs_over_splits(c, ["dataset"]), test)]
 
 
 def _over_datasets(c: Comparison) -> list[str]:
     first, *others = c.order
-    average = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
-    blocks = c.blocks(c.means)
+    average, blocks = c.rank, c.blocks(c.means)
     at, best = c.pools.index(first), blocks == blocks.max(axis=1, keepdims=True)
     highest, shared = int(best[:, at].sum()), int((best[:, at] & (best.sum(axis=1) > 1)).sum())
     over = count(len(c.datasets), "dataset")
@@ -83,7 +76,7 @@ def _over_datasets(c: Comparison) -> list[str]:
     if mean[at] < mean.max():
         ahead = c.pools[mean.argmax()]
         said += f" By mean accuracy {ahead} is first, {mean.max() - mean[at]:.2f} points above it."
-    pairs = pairs_over_datasets(c, first, picked=True)
+    pairs = pairs_over_datasets(c)
     if smallest_signed_rank(len(c.datasets), int(pairs["tests"].iloc[0])) < ALPHA:
         return [said, _significance(pairs, "Wilcoxon's test over the datasets")]
     # With few datasets that test cannot be significant, whatever the difference; ranks can.
@@ -110,8 +103,19 @@ def _significance(pairs: pd.DataFrame, test: str) -> str:
     )
 
 
-def why_no_test(runs: int) -> str:
-    """Why splits of one dataset give no p and no interval."""
+def why_no_test(c: Comparison) -> str:
+    """Why there is no test on single datasets; nothing if there is one."""
+    if c.empty:
+        return ""
+    if not c.fresh:
+        return (
+            "Tests on a single dataset need fresh splits (lcpool bench … --split fresh): runs that "
+            "share a split say nothing about other graphs."
+        )
+    pairs = pairs_over_splits(c, ["dataset"])
+    if pairs["p"].notna().any():
+        return ""
+    runs = int(pairs["splits"].min())
     if runs < FEWEST_RUNS:
         return f"{count(runs, 'run')} are too few for a test, which needs {FEWEST_RUNS}."
     return "No test: the poolings differ by the same number of points in every run."
@@ -145,16 +149,14 @@ def _ranking(c: Comparison) -> list[str]:
 
 def _power(c: Comparison) -> list[str]:
     """The smallest differences that this many datasets or runs could show."""
-    n, k = len(c.datasets), len(c.pools)
+    n, k, cd = len(c.datasets), len(c.pools), c.critical_difference
     if c.empty:
         return []
-    if n == 1:
+    if cd is None:
         return [
             *_power_on_one_dataset(c),
             "These are results on one dataset: they do not show how the poolings do on other data.",
         ]
-    cd = c.critical_difference
-    assert cd is not None
     pairs = k * (k - 1) // 2
     said = [
         f"With {n} datasets and {k} poolings, average ranks must be {cd:.2f} apart to differ "
@@ -169,20 +171,19 @@ def _power(c: Comparison) -> list[str]:
 
 
 def _power_on_one_dataset(c: Comparison) -> list[str]:
-    pairs = pairs_over_splits(c, c.order[0], picked=True, by=["dataset"])
-    if pairs.empty or pairs["p"].isna().all():
+    if why_no_test(c):
         return []
-    low, high = pairs["smallest"].min(), pairs["smallest"].max()
-    tests = count(int(pairs["tests"].iloc[0]), "comparison")
+    pairs = pairs_over_splits(c, ["dataset"])
+    tests, smallest = count(int(pairs["tests"].iloc[0]), "comparison"), pairs["smallest"]
     return [
         f"With {count(int(pairs['splits'].min()), 'run')} and {tests}, a lead is significant from "
-        f"{low:.1f} to {high:.1f} points on, depending on the pooling."
+        f"{smallest.min():.1f} to {smallest.max():.1f} points on, depending on the pooling."
     ]
 
 
 def _agreement(report: Report) -> list[str]:
     """Nothing where there is no published figure for any cell."""
-    if report.reference is None or report.cells["reference_mean"].isna().all():
+    if report.cells["reference_mean"].isna().all():
         return []
     name, other = report.reference.name, int((~report.cells["default"]).sum())
     said = [f"No cell can be compared with the {name}: that needs two runs."]
@@ -259,9 +260,8 @@ def _failed(report: Report) -> list[str]:
     for failure in report.results.failures:
         if failure.split == report.split:
             places = re.findall(r'File "(.*)", line (\d+)', failure.reason)
-            where = f" ({places[-1][0]}:{places[-1][1]})" if places else ""
-            names = " ".join(failure.names)
-            said.append(f"Failed: {names}: {in_short(failure.reason)}{where}")
+            where = f" ({':'.join(places[-1])})" if places else ""
+            said.append(f"Failed: {' '.join(failure.names)}: {in_short(failure.reason)}{where}")
     return said
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +14,7 @@ from markupsafe import Markup
 
 from lcpool.report.cells import GROUP
 from lcpool.report.comparison import Comparison, pairs_over_datasets, pairs_over_splits
-from lcpool.report.findings import FRESH, provenance, why_no_test
+from lcpool.report.findings import provenance, why_no_test
 from lcpool.report.plots import colours, costs, diagram, learning, shapes, spread
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import constant_mark, highlighted, layouts, rank_rows
@@ -24,8 +23,6 @@ from lcpool.report.words import count, duration, figure, memory, p_value, signed
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
-FILTERS = {"dataset": "Datasets", "backbone": "Backbones", "conv": "Convolutions",
-           "pool": "Poolings"}  # fmt: skip
 # Columns that name a row: heading and explanation.
 NAMES = {
     "dataset": ("dataset", "The graphs that were classified."),
@@ -40,25 +37,16 @@ def page(report: Report, template: str | None = None, more_style: str = "", **co
     """The report as HTML.
 
     Names can be anything: the template escapes all text, and the page's security policy lets no
-    other script run.
-
-    Args:
-        report: what to show.
-        template: a template that extends "page", if there is more to show.
-        more_style: its style sheet.
-        content: what else that template shows.
+    other script run. A ``template`` that extends "page" can show more ``content`` in a style of its
+    own.
     """
-    style, script = stylesheet() + more_style, _file("page.js")
+    style, script = template_file("page.css") + more_style, template_file("page.js")
+    templates = {"page": template_file("page.html.j2"), "more": template or ""}
     environment = Environment(
-        loader=DictLoader({"page": _file("page.html.j2"), "more": template or ""}),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
+        loader=DictLoader(templates), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
-    )
-    environment.filters["figure"] = lambda cell: figure(cell["mean"], cell["std"])
-    environment.filters["signed"] = signed
-    environment.filters["constant_mark"] = constant_mark
+    )  # fmt: skip
+    environment.filters |= {"figure": figure, "signed": signed, "constant_mark": constant_mark}
     environment.tests["known"] = pd.notna
     return environment.get_template("more" if template else "page").render(
         style=Markup(style),
@@ -71,14 +59,15 @@ def page(report: Report, template: str | None = None, more_style: str = "", **co
 
 def _content(report: Report) -> dict[str, Any]:
     """Everything that the template shows."""
-    values = {name: list(dict.fromkeys(report.cells[name])) for name in FILTERS}
+    values = {name: list(dict.fromkeys(report.cells[name])) for name in NAMES}
     return {
         "report": report,
-        "reference": "" if report.reference is None else report.reference.name,
+        "reference": report.reference.name,
         "alpha": ALPHA,
+        "names": NAMES,
         "shapes": {", ".join(of): symbol for of, (symbol, _) in shapes(report).items()},
         "colours": colours(report),
-        "filters": {name: (FILTERS[name], of) for name, of in values.items() if len(of) > 1},
+        "filters": {name: of for name, of in values.items() if len(of) > 1},
         "findings": report.findings(),
         "provenance": provenance(report),
         "layouts": layouts(report.cells),
@@ -91,7 +80,7 @@ def _content(report: Report) -> dict[str, Any]:
         "memory": costs(report, "peak_memory"),
         "cells": cells_sheet(report),
         "differences": report.differences(),
-        "no_test": _no_test(report),
+        "no_test": why_no_test(report.ranked),
     }
 
 
@@ -99,113 +88,56 @@ def first_against_others(c: Comparison) -> list[DifferenceTable]:
     """The first in rank against the others: over the datasets, and on each over its splits."""
     if c.empty:
         return []
-    first = c.order[0]
-    title = f"{first}, which ranks first, against the others"
+    title = f"{c.order[0]}, which ranks first, against the others"
     return [
-        (f"{title}, over the datasets", "over-datasets", datasets_sheet(c, first, True)),
-        (f"{title}, on each dataset over its splits", "over-splits",
-         splits_sheet(c, first, True, ["dataset"])),
+        (f"{title}, over the datasets", "over-datasets", datasets_sheet(c)),
+        (f"{title}, on each dataset over its splits", "over-splits", splits_sheet(c, ["dataset"])),
     ]  # fmt: skip
 
 
-def _no_test(report: Report) -> str:
-    """Why there is no test on single datasets; nothing if there is one."""
-    c = report.ranked
-    if c.empty:
-        return ""
-    if not c.fresh:
-        return (
-            f"Tests on a single dataset need fresh splits ({FRESH}): runs that share a split say "
-            "nothing about other graphs."
-        )
-    pairs = pairs_over_splits(c, c.order[0], True, ["dataset"])
-    return why_no_test(int(pairs["splits"].min())) if pairs["p"].isna().all() else ""
-
-
-def stylesheet() -> str:
-    """The style sheet of the page and its pictures."""
-    return _file("page.css")
-
-
-def _file(name: str) -> str:
+def template_file(name: str) -> str:
+    """The page's template, style sheet (its pictures' too) or script."""
     return resources.files("lcpool.report").joinpath("template", name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
-
-
-class Entry(NamedTuple):
-    """An entry of a table: its text, what it is sorted by, and a CSS class."""
-
-    text: str
-    value: str | None = None
-    look: str = ""
-
-
-class Heading(NamedTuple):
-    """A column of figures.
-
-    Attributes:
-        title: the heading.
-        tip: what it means.
-        column: the column of the data, by which the table is sorted.
-        write: the text of an entry, from the value and the row.
-        look: its CSS class, from the row.
-    """
-
-    title: str
-    tip: str
-    column: str
-    write: Callable[[Any, Row], str]
-    look: Callable[[Row], str] = lambda row: ""
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table that sorts.
-
-    Attributes:
-        columns: headings, with what they mean.
-        rows: the names by which a row is filtered, and its entries.
-        names: the number of columns from the left that are names.
-    """
-
-    columns: dict[str, str]
-    rows: list[tuple[dict[str, str], list[Entry]]]
-    names: int
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 Row = dict[str, Any]
+
+
+class Heading(NamedTuple):
+    """A column of figures."""
+
+    title: str
+    tip: str  # what it means
+    column: str  # of the data, by which the table is sorted
+    write: Callable[[Any, Row], str]  # the text of an entry, from the value and the row
+    look: Callable[[Row], str] = lambda row: ""  # its CSS class
+
+
+class Sheet(NamedTuple):
+    """A table that sorts."""
+
+    names: list[str]  # the columns that name a row, by which it is filtered
+    headings: list[Heading]  # the other columns
+    rows: list[Row]
+
+
 # A caption, an id, and the table if there is one.
 DifferenceTable = tuple[str, str, Sheet | None]
 
 
-def _sheet(table: pd.DataFrame, names: Sequence[str], headings: Sequence[Heading]) -> Sheet:
-    """A row per row of the table, without columns that are empty; a dash where a value is."""
-    shown = [h for h in headings if h.column in table and table[h.column].notna().any()]
-    rows = [
-        (
-            {name: row[name] for name in names},
-            [*(Entry(row[name], row[name]) for name in names), *(_entry(row, h) for h in shown)],
-        )
-        for row in table.to_dict("records")
-    ]
-    columns = {**dict(NAMES[name] for name in names), **{h.title: h.tip for h in shown}}
-    return Sheet(columns, rows, len(names))
-
-
-def _entry(row: Row, heading: Heading) -> Entry:
-    value = row[heading.column]
-    if pd.isna(value):
-        return Entry("–")
-    return Entry(heading.write(value, row), f"{float(value):.6g}", heading.look(row))
+def _sheet(table: pd.DataFrame, names: list[str], headings: list[Heading]) -> Sheet:
+    """A row per row of the table, without columns that are empty."""
+    shown = [heading for heading in headings if table[heading.column].notna().any()]
+    return Sheet(names, shown, table.to_dict("records"))
 
 
 def cells_sheet(report: Report) -> Sheet:
     """A row per cell."""
-    name = "" if report.reference is None else report.reference.name
+    name = report.reference.name
     overlap = "Widened, as splits of one dataset overlap (Nadeau and Bengio)."
     if report.split == "shared":
         overlap = "Over initial parameters and orders only: all runs share one split."
@@ -219,94 +151,93 @@ def cells_sheet(report: Report) -> Sheet:
                 lambda runs, row: f"{runs:.0f} of {row['constant_of']}",
                 lambda row: "differ" if row["constant"] > 0 else ""),
         Heading("largest class", "Percent of the test graphs in the largest class, mean over runs: "
-                "the accuracy of always predicting it.", "largest_class", _digits(1)),
+                "the accuracy of always predicting it.", "largest_class", _only("{:.1f}".format)),
         Heading(name, f"The {name}'s figure for this cell.", "reference_mean",
                 lambda mean, row: figure(mean, row["reference_std"])),
-        Heading("difference", f"Ours − {name}, in points.", "difference", _signed),
+        Heading("difference", f"Ours − {name}, in points.", "difference", _only(signed)),
         Heading("tolerance", "The largest difference that counts as agreement: two standard "
-                "errors, of the test graphs and of the runs.", "tolerance", _digits(2)),
+                "errors, of the test graphs and of the runs.", "tolerance", _only("{:.2f}".format)),
         Heading("agrees", "Whether the difference is within the tolerance.", "agrees",
                 lambda agrees, row: "yes" if agrees else "no",
                 lambda row: "agree" if row["agrees"] else "differ"),
         Heading("runs", "Runs with a result; in parentheses, those that diverged before.", "runs",
                 lambda runs, row: f"{runs}" + (f" ({row['lost']} lost)" if row["lost"] else "")),
-        Heading("epochs", "Epochs trained, mean over runs.", "epochs", _digits(0)),
+        Heading("epochs", "Epochs trained, mean over runs.", "epochs", _only("{:.0f}".format)),
         Heading("time", "Seconds per run: its share of the time of the runs trained as one.",
-                "seconds", lambda seconds, row: duration(seconds)),
+                "seconds", _only(duration)),
         Heading("memory", "Peak GPU memory of the runs trained as one.", "peak_memory",
-                lambda size, row: memory(size)),
+                _only(memory)),
     ]  # fmt: skip
     return _sheet(report.cells, [*GROUP, "pool"], headings)
 
 
-def datasets_sheet(c: Comparison, reference: str, picked: bool) -> Sheet | None:
-    """The reference against each other pooling over the datasets; None for one dataset."""
-    pairs = pairs_over_datasets(c, reference, picked)
+def datasets_sheet(c: Comparison, named: str | None = None) -> Sheet | None:
+    """The reference against each other pooling over the datasets; None for one dataset.
+
+    The reference is the first in rank, or the one that is named.
+    """
+    pairs = pairs_over_datasets(c, named)
     if pairs.empty:
         return None
+    reference = pairs["reference"].iloc[0]
     headings = [
         Heading("difference", f"{reference} − pooling in points: mean over networks, then over "
-                "datasets.", "difference", _signed),
+                "datasets.", "difference", _only(signed)),
         Heading("95 % interval", "Student's, over the datasets.", "low", _ends),
         Heading("better on", f"The number of datasets where {reference} is better.", "better",
                 lambda better, row: f"{better} of {row['datasets']}"),
         Heading("p", "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to "
-                "13.", "p", lambda p, row: p_value(p)),
-        _p_heading("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
+                "13.", "p", _only(p_value)),
+        _p_heading("p, Holm", _corrected(pairs, named), "p_holm"),
         _p_heading("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
                    "p_nemenyi"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "Student's t-test over these datasets would call significant, corrected for the "
-                "same number of comparisons. Wilcoxon's test needs more.", "smallest", _digits(2)),
+                "same number of comparisons. Wilcoxon's test needs more.", "smallest",
+                _only("{:.2f}".format)),
     ]  # fmt: skip
     return _sheet(pairs, ["pool"], headings)
 
 
-def splits_sheet(c: Comparison, reference: str, picked: bool, by: list[str]) -> Sheet | None:
-    """The reference against each other pooling, per dataset or group, over its fresh splits.
-
-    None where no test is possible.
-    """
-    pairs = pairs_over_splits(c, reference, picked, by)
+def splits_sheet(c: Comparison, by: list[str], named: str | None = None) -> Sheet | None:
+    """The same per dataset or group, over its fresh splits; None where no test is possible."""
+    pairs = pairs_over_splits(c, by, named)
     if pairs.empty or pairs["p"].isna().all():
         return None
+    reference = pairs["reference"].iloc[0]
     over = "" if "backbone" in by else ", mean over the networks"
     headings = [
         Heading("difference", f"{reference} − pooling in points, mean over the splits that both "
-                f"were trained on{over}.", "difference", _signed),
+                f"were trained on{over}.", "difference", _only(signed)),
         Heading("95 % interval", "Of the corrected resampled t-test.", "low", _ends),
         Heading("p", "Corrected resampled t-test (Nadeau and Bengio): splits of one dataset "
                 "overlap, and the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer "
-                f"than {FEWEST_RUNS} runs, or the same difference in all.", "p",
-                lambda p, row: p_value(p)),
-        _p_heading("p, Holm", f"The same, {_correction(pairs, picked)}.", "p_holm"),
+                f"than {FEWEST_RUNS} runs, or the same difference in all.", "p", _only(p_value)),
+        _p_heading("p, Holm", _corrected(pairs, named), "p_holm"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "this test would call significant, with this spread and this many comparisons.",
-                "smallest", _digits(2)),
+                "smallest", _only("{:.2f}".format)),
     ]  # fmt: skip
     return _sheet(pairs, [*by, "pool"], headings)
 
 
-def _correction(pairs: pd.DataFrame, picked: bool) -> str:
+def _corrected(pairs: pd.DataFrame, named: str | None) -> str:
     tests = f"corrected for {count(int(pairs['tests'].iloc[0]), 'comparison')}"
-    why = "all pairs, because the reference was picked by these same figures"
-    return f"{tests}: {why}" if picked else tests
+    why = "" if named else ": all pairs, because the reference was picked by these same figures"
+    return f"The same, {tests}{why}."
 
 
 def _p_heading(title: str, tip: str, column: str) -> Heading:
     """Bold where it is significant; a p that is not corrected never is."""
-    return Heading(title, tip, column, lambda p, row: p_value(p),
+    return Heading(title, tip, column, _only(p_value),
                    lambda row: "significant" if row[column] < ALPHA else "")  # fmt: skip
 
 
-def _signed(points: float, row: Row) -> str:
-    return signed(points)
+def _only(write: Callable[[Any], str]) -> Callable[[Any, Row], str]:
+    """What is written from the value alone."""
+    return lambda value, row: write(value)
 
 
 def _ends(low: float, row: Row) -> str:
     """An interval of a difference of two percentages, which is between ±100."""
     return f"{signed(max(low, -100.0))} to {signed(min(row['high'], 100.0))}"
-
-
-def _digits(places: int) -> Callable[[float, Row], str]:
-    return lambda value, row: f"{value:.{places}f}"

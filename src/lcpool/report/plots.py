@@ -9,13 +9,14 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup, escape
+from markupsafe import Markup
+from numpy.typing import NDArray
 
-from lcpool.report.cells import GROUP
+from lcpool.report.cells import CELL, GROUP
 from lcpool.report.statistics import Array
 from lcpool.report.words import duration, figure, memory
 
@@ -44,21 +45,11 @@ WIDTH = 300.0
 LABEL = 22  # characters of a name in a picture, at most
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A plot of one dataset, or of one group.
+class Panel(NamedTuple):
+    """A plot of one dataset, or of one group."""
 
-    Attributes:
-        names: what it shows, by the names of the filters.
-        svg: the plot.
-    """
-
-    names: dict[str, str]
+    names: dict[str, str]  # what it shows, by the names of the filters
     svg: Markup
-
-    @property
-    def title(self) -> str:
-        return ", ".join(self.names.values())
 
 
 def colours(report: Report) -> dict[str, str]:
@@ -75,24 +66,20 @@ def shapes(report: Report) -> dict[tuple[str, str], tuple[str, str]]:
 
 def spread(report: Report) -> list[Panel]:
     """Every run of every cell with mean ± std, and the published figure; a panel per group."""
-    panels = []
+    panels, accuracies = [], dict(iter(report.runs.groupby(CELL)["accuracy"]))
     for dataset, cells in report.cells.groupby("dataset", sort=False):
-        runs = report.runs[report.runs["dataset"] == dataset]
+        runs = report.runs["accuracy"][report.runs["dataset"] == dataset]
         ends = [cells["mean"] - cells["std"], cells["mean"] + cells["std"]]
-        published = cells["reference_mean"].astype(float)
-        shown = pd.concat([runs["accuracy"], published, *ends]).dropna()
+        shown = pd.concat([runs, cells["reference_mean"], *ends]).dropna()
         if shown.empty:
             continue
-        left = room(cells["pool"])
-        x = Scale.over(list(shown), left, WIDTH - 8)
+        x = Scale.over(list(shown), room(cells["pool"]), WIDTH - 8)
         for names, group in cells.groupby(GROUP, sort=False):
-            of_group = runs[(runs[GROUP] == list(names)).all(axis=1)].groupby("pool")["accuracy"]
-            accuracies = {pool: list(part.dropna()) for pool, part in of_group}
             rows = [
-                _spread_row(report, cell, accuracies[cell["pool"]], x, 16.0 + 18 * i)
+                _spread_row(report, cell, accuracies[*names, cell["pool"]], x, 16.0 + 18 * i)
                 for i, cell in enumerate(group.to_dict("records"))
             ]
-            bottom = 16.0 + 18 * len(rows) - 6
+            bottom = 10.0 + 18 * len(rows)
             axis = bottom_axis(x, 4, bottom, "test accuracy, %")
             label = f"Test accuracy of every run: {', '.join(names)}"
             drawn = picture(WIDTH, bottom + 30, label, axis, *rows)
@@ -101,23 +88,22 @@ def spread(report: Report) -> list[Panel]:
 
 
 def _spread_row(
-    report: Report, cell: dict[str, Any], accuracies: list[float], x: Scale, y: float
+    report: Report, cell: dict[str, Any], accuracies: pd.Series, x: Scale, y: float
 ) -> Markup:
     pool, mean, std = cell["pool"], cell["mean"], cell["std"]
     above, below = y - 3, y + 4  # Runs below their mean, where no line hides them.
     marks = [tag("text", short(pool), x=x.start - 6, y=y + 4, class_="end label")]
-    marks += [tag("circle", cx=x(a), cy=below, r=2.0, class_="run") for a in accuracies]
+    marks += [tag("circle", cx=x(a), cy=below, r=2.0, class_="run") for a in accuracies.dropna()]
     if np.isfinite(std):
         ends = {"x1": x(mean - std), "x2": x(mean + std)}
         marks.append(tag("line", **ends, y1=above, y2=above, class_="bar"))
-    if accuracies:
+    if np.isfinite(mean):
         marks.append(tag("circle", cx=x(mean), cy=above, r=3.4, class_="mean"))
     tip = f"{pool}: {figure(mean, std)} %, {cell['runs']} runs"
-    if report.reference is not None and pd.notna(cell["reference_mean"]):
-        at = x(cell["reference_mean"])
-        marks.append(diamond(at, above))
-        published = figure(cell["reference_mean"], cell["reference_std"])
-        tip += f"; {report.reference.name} {published} %"
+    if pd.notna(cell["reference_mean"]):
+        published = cell["reference_mean"], cell["reference_std"]
+        marks.append(diamond(x(published[0]), above))
+        tip += f"; {report.reference.name} {figure(*published)} %"
     # A target for the pointer between the marks.
     marks.append(tag("rect", x=0.0, y=y - 9, width=WIDTH, height=18.0, class_="touch"))
     return tag("g", *marks, class_=colours(report)[pool], data_pool=pool, data_tip=tip)
@@ -132,9 +118,11 @@ def learning(report: Report) -> list[Panel]:
     """Validation accuracy by epoch, mean over runs; a line per pooling, a panel per group."""
     colour, panels = colours(report), []
     for names, group in report.runs.groupby(GROUP, sort=False):
-        lines = {
-            pool: _mean_curve(report, part) for pool, part in group.groupby("pool", sort=False)
+        curves = {
+            pool: [report.results.curves[key] for key in keys if key in report.results.curves]
+            for pool, keys in group.groupby("pool", sort=False)["key"]
         }
+        lines = {pool: _mean_curve(of_pool) for pool, of_pool in curves.items() if of_pool}
         lines = {pool: line for pool, line in lines.items() if len(line)}
         if not lines:
             continue
@@ -153,19 +141,13 @@ def learning(report: Report) -> list[Panel]:
     return panels
 
 
-def _mean_curve(report: Report, runs: pd.DataFrame) -> Array:
+def _mean_curve(curves: Sequence[NDArray[np.float32]]) -> Array:
     """Epoch and accuracy, as long as half of the runs train; at most POINTS of them."""
-    curves = [
-        report.results.curves[key][:, 2] for key in runs["key"] if key in report.results.curves
-    ]
-    if not curves:
-        return np.empty((0, 2))
     length = int(np.median([len(curve) for curve in curves]))
-    table = np.full((len(curves), length), np.nan)
-    for row, curve in zip(table, curves, strict=True):
-        row[: len(curve)] = curve[:length]
+    padded = itertools.zip_longest(*(curve[:length, 2] for curve in curves), fillvalue=np.nan)
+    table = np.array(list(padded), dtype=np.float64).reshape(length, len(curves))
     epochs = np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(int))
-    return np.column_stack([epochs + 1, 100 * np.nanmean(table[:, epochs], axis=0)])
+    return np.column_stack([epochs + 1, 100 * np.nanmean(table[epochs], axis=1)])
 
 
 def costs(report: Report, column: str) -> list[Panel]:
@@ -202,26 +184,25 @@ def diagram(report: Report) -> Markup | None:
     c, colour, cd = report.ranked, colours(report), report.ranked.critical_difference
     if cd is None:
         return None
-    pools, average = c.pools, c.average_ranks(c.means)
-    order = np.argsort(average, kind="stable")
+    pools = sorted(c.pools, key=c.rank.__getitem__)
     side = room(pools) + 32  # for a name and its rank, to the left and to the right of the axis
     width = AXIS + 2 * side
     x = Scale(1, max(len(pools), 2), side + 6, width - side - 6)
-    bars = cliques(average[order], cd)
+    bars = cliques([c.rank[pool] for pool in pools], cd)
     axis, first = 34.0, 48.0 + 7 * len(bars)
     parts = [tag("line", x1=x(1), x2=x(x.high), y1=axis, y2=axis, class_="axis")]
-    for rank in range(1, int(x.high) + 1):
-        parts.append(tag("line", x1=x(rank), x2=x(rank), y1=axis - 4, y2=axis, class_="axis"))
-        parts.append(tag("text", str(rank), x=x(rank), y=axis - 7, class_="tick middle"))
+    for tick in range(1, int(x.high) + 1):
+        parts.append(tag("line", x1=x(tick), x2=x(tick), y1=axis - 4, y2=axis, class_="axis"))
+        parts.append(tag("text", str(tick), x=x(tick), y=axis - 7, class_="tick middle"))
     parts.append(tag("line", x1=x(1), x2=min(x(1 + cd), width), y1=14.0, y2=14.0, class_="cd"))
     parts.append(tag("text", f"CD {cd:.2f}", x=x(1), y=9.0))
     for i, (low, high) in enumerate(bars):
         y = axis + 7 + 7 * i
         parts.append(tag("line", x1=x(low) - 2, x2=x(high) + 2, y1=y, y2=y, class_="clique"))
-    left = (len(order) + 1) // 2
-    for place, index in enumerate(order):
-        pool, rank, on_left = pools[index], average[index], place < left
-        y = first + 17 * (place if on_left else len(order) - 1 - place)
+    left = (len(pools) + 1) // 2
+    for place, pool in enumerate(pools):
+        rank, on_left = c.rank[pool], place < left
+        y = first + 17 * (place if on_left else len(pools) - 1 - place)
         end, text_x = (side, side - 4) if on_left else (width - side, width - side + 4)
         # A line from the rank on the axis down to the pooling's name beside it.
         line = tag("path", d=f"M{x(rank):.1f} {axis:g}V{y:.1f}H{end:g}", class_="leader")
@@ -229,21 +210,21 @@ def diagram(report: Report) -> Markup | None:
                    class_="end" if on_left else None)  # fmt: skip
         tip = f"{pool}: average rank {rank:.2f}"
         parts.append(tag("g", line, name, class_=colour[pool], data_tip=tip))
-    listed = ", ".join(f"{pools[i]} {average[i]:.2f}" for i in order)
+    listed = ", ".join(f"{pool} {c.rank[pool]:.2f}" for pool in pools)
     return picture(width, first + 17 * left + 4, f"Average ranks: {listed}", *parts)
 
 
-def cliques(ranks: Array, cd: float) -> list[tuple[float, float]]:
+def cliques(ranks: Sequence[float], cd: float) -> list[tuple[float, float]]:
     """The longest stretches of sorted ranks, two at least, within the critical difference.
 
-    >>> cliques(np.array([1.0, 2.0, 2.5, 6.0]), cd=1.2)
+    >>> cliques([1.0, 2.0, 2.5, 6.0], cd=1.2)
     [(1.0, 2.0), (2.0, 2.5)]
     """
     found: list[tuple[float, float]] = []
     for i, low in enumerate(ranks):
-        within = ranks[i:][ranks[i:] <= low + cd]
+        within = [rank for rank in ranks[i:] if rank <= low + cd]
         if len(within) > 1 and (not found or within[-1] > found[-1][1]):
-            found.append((float(low), float(within[-1])))
+            found.append((low, within[-1]))
     return found
 
 
@@ -253,39 +234,25 @@ def tag(name: str, *children: str, **attributes: object) -> Markup:
     >>> tag("text", "a < b", x=1.50, class_="tick")
     Markup('<text x="1.5" class="tick">a &lt; b</text>')
     """
-    written = Markup("").join(
-        Markup(' {}="{}"').format(key.strip("_").replace("_", "-"), _value(value))
-        for key, value in attributes.items()
-        if value is not None
-    )
-    return Markup("<{0}{1}>{2}</{0}>").format(
-        Markup(name), written, Markup("").join(escape(child) for child in children)
-    )
-
-
-def _value(value: object) -> object:
-    return f"{round(value, 1):g}" if isinstance(value, float) else value
+    written = Markup("")
+    for key, value in attributes.items():
+        if value is not None:
+            text = f"{round(value, 1):g}" if isinstance(value, float) else value
+            written += Markup(' {}="{}"').format(key.strip("_").replace("_", "-"), text)
+    inside = Markup("").join(children)  # escapes what is not Markup
+    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), written, inside)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to places along an axis.
+    """From values to places along an axis."""
 
-    Attributes:
-        low: the value at ``start``.
-        high: the value at ``end``.
-        start: where the axis begins.
-        end: where it ends.
-        log: whether it is logarithmic.
-        whole: whether ticks are whole numbers.
-    """
-
-    low: float
-    high: float
+    low: float  # the value at ``start``
+    high: float  # the value at ``end``
     start: float
     end: float
     log: bool = False
-    whole: bool = False
+    whole: bool = False  # whether ticks are whole numbers
 
     @classmethod
     def over(cls, values: Sequence[float], start: float, end: float, log: bool = False) -> Scale:
@@ -298,10 +265,9 @@ class Scale:
 
     def __call__(self, value: float) -> float:
         """The place of a value."""
+        part = (value - self.low) / (self.high - self.low)
         if self.log:
             part = math.log(value / self.low) / math.log(self.high / self.low)
-        else:
-            part = (value - self.low) / (self.high - self.low)
         return self.start + part * (self.end - self.start)
 
     def ticks(self, most: int = 5) -> list[float]:
@@ -326,9 +292,8 @@ class Scale:
         step = 10.0 ** math.floor(math.log10((self.high - self.low) / most))
         step *= next(m for m in (1, 2, 5, 10) if (self.high - self.low) / (step * m) <= most)
         step = max(step, 1.0) if self.whole else step
-        first = math.ceil(self.low / step - 1e-9)
-        last = math.floor(self.high / step + 1e-9)
-        return [step * i for i in range(first, last + 1)]
+        ends = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [step * i for i in range(ends[0], ends[1] + 1)]
 
 
 def picture(
@@ -346,9 +311,11 @@ def _plotted(
 ) -> Markup:
     """Marks between two axes, each a scale and its title."""
     (x, x_title), (y, y_title) = bottom, left
-    lines = [tag("line", x1=x.start, x2=x.end, y1=y(t), y2=y(t), class_="grid") for t in y.ticks()]
+    ends, places = {"x1": x.start, "x2": x.end}, {f"{tick:g}": y(tick) for tick in y.ticks()}
+    lines = [tag("line", **ends, y1=at, y2=at, class_="grid") for at in places.values()]
     lines += [
-        tag("text", f"{t:g}", x=x.start - 4, y=y(t) + 3.5, class_="tick end") for t in y.ticks()
+        tag("text", tick, x=x.start - 4, y=at + 3.5, class_="tick end")
+        for tick, at in places.items()
     ]
     lines += [tag("text", y_title, x=0.0, y=10.0), bottom_axis(x, 18, 150, x_title)]
     return picture(WIDTH, 180, label, *lines, *marks)
@@ -356,12 +323,12 @@ def _plotted(
 
 def bottom_axis(x: Scale, top: float, bottom: float, title: str) -> Markup:
     """Grid lines, numbers below them, and a title."""
-    lines = [tag("line", x1=x(t), x2=x(t), y1=top, y2=bottom, class_="grid") for t in x.ticks()]
-    lines += [
-        tag("text", f"{t:g}", x=x(t), y=bottom + 12.0, class_="tick middle") for t in x.ticks()
-    ]
-    middle = (x.start + x.end) / 2
-    return Markup("").join([*lines, tag("text", title, x=middle, y=bottom + 25.0, class_="middle")])
+    places = [x(tick) for tick in x.ticks()]
+    lines = [tag("line", x1=at, x2=at, y1=top, y2=bottom, class_="grid") for at in places]
+    for tick, at in zip(x.ticks(), places, strict=True):
+        lines.append(tag("text", f"{tick:g}", x=at, y=bottom + 12.0, class_="tick middle"))
+    lines.append(tag("text", title, x=(x.start + x.end) / 2, y=bottom + 25.0, class_="middle"))
+    return Markup("").join(lines)
 
 
 def short(name: str, length: int = LABEL) -> str:
@@ -370,10 +337,8 @@ def short(name: str, length: int = LABEL) -> str:
     >>> short("lcpool"), short("topkpool (ratio=0.25)", 16)
     ('lcpool', 'topkpo…tio=0.25)')
     """
-    if len(name) <= length:
-        return name
     end = (length - 1) * 3 // 5
-    return f"{name[: length - 1 - end]}…{name[-end:]}"
+    return name if len(name) <= length else f"{name[: length - 1 - end]}…{name[-end:]}"
 
 
 def room(names: Iterable[str]) -> float:

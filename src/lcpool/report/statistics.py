@@ -7,7 +7,7 @@ gets one figure per dataset. A test over splits is about one dataset.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,43 +23,38 @@ PERMUTATIONS = 9999
 FEWEST_RUNS = 5
 
 
-@dataclass(frozen=True)
-class Friedman:
-    """Whether poolings differ at all, by their ranks on the datasets.
+class Friedman(NamedTuple):
+    """Whether poolings differ at all, by their ranks on the datasets."""
 
-    Attributes:
-        statistic: Friedman's χ².
-        p: of χ²'s distribution, too large for few datasets.
-        permuted_p: by permutation of the ranks, right for any number of datasets.
-    """
-
-    statistic: float
-    p: float
-    permuted_p: float
+    statistic: float  # Friedman's χ²
+    p: float  # of χ²'s distribution, too large for few datasets
+    permuted_p: float  # by permutation of the ranks, right for any number of datasets
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A mean of paired differences, and whether it is distinguishable from zero.
-
-    Attributes:
-        mean: of the differences.
-        low: lower end of the confidence interval; NaN if the differences do not vary.
-        high: upper end; NaN likewise.
-        p: two-sided.
-        n: the number of differences.
-    """
+class Difference(NamedTuple):
+    """A mean of paired differences, and whether it is distinguishable from zero."""
 
     mean: float
-    low: float
-    high: float
-    p: float
-    n: int
+    error: float  # the mean's standard error; NaN if there is no interval
+    p: float  # two-sided
+    n: int  # the number of differences
+
+    def half_width(self, tests: int = 1) -> float:
+        """Of the confidence interval, corrected for so many tests.
+
+        It is the smallest mean that a t-test would call significant, with this spread and n.
+        """
+        return float(stats.t.ppf(1 - ALPHA / tests / 2, self.n - 1) * self.error)
 
     @property
-    def half_width(self) -> float:
-        """The smallest mean that a t-test would call significant, with this spread and n."""
-        return (self.high - self.low) / 2
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return self.mean - self.half_width()
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval."""
+        return self.mean + self.half_width()
 
 
 def rounded(means: Array) -> Array:
@@ -71,17 +66,10 @@ def rounded(means: Array) -> Array:
     return np.round(means, 9)
 
 
-def vary(values: Array) -> bool:
-    """Whether there is any spread."""
-    return len(values) > 1 and bool(np.ptp(rounded(values)) > 0)
-
-
 def ranks(accuracies: Array, ties: str = "average") -> Array:
     """The rank of each entry of the last axis, 1 the highest; NaN has no rank.
 
-    Args:
-        accuracies: what is ranked.
-        ties: "average", "min" or "max": equals share the mean, lowest or highest of their ranks.
+    By ``ties`` ("average", "min", "max") equals share the mean, lowest or highest of their ranks.
 
     >>> ranks(np.array([[80.0, 70.0, 80.0]])).tolist()
     [[1.5, 3.0, 1.5]]
@@ -115,8 +103,8 @@ def critical_difference(k: int, n: int, alpha: float = ALPHA) -> float:
     >>> round(critical_difference(k=7, n=6), 2)
     3.68
     """
-    q = stats.studentized_range.ppf(1 - alpha, k, np.inf) / math.sqrt(2)
-    return float(q * _rank_error(k, n))
+    q = stats.studentized_range.ppf(1 - alpha, k, np.inf)
+    return float(q / math.sqrt(2) * _rank_error(k, n))
 
 
 def nemenyi(difference: float, k: int, n: int) -> float:
@@ -127,13 +115,6 @@ def nemenyi(difference: float, k: int, n: int) -> float:
 
 def _rank_error(k: int, n: int) -> float:
     return math.sqrt(k * (k + 1) / (6 * n))
-
-
-def signed_rank(differences: Array) -> float:
-    """Wilcoxon's two-sided p, exact for up to 13 datasets (50 without ties); 1 if all are zero."""
-    if not differences.any():
-        return 1.0
-    return float(stats.wilcoxon(differences).pvalue)
 
 
 def smallest_signed_rank(n: int, comparisons: int = 1) -> float:
@@ -158,53 +139,33 @@ def holm(p: Array) -> Array:
     return corrected
 
 
-def over_datasets(differences: Array, alpha: float = ALPHA) -> Difference | None:
-    """Differences of datasets: Student's interval, Wilcoxon's p; None for fewer than two."""
+def over_datasets(differences: Array) -> Difference | None:
+    """Differences of datasets: Student's interval, Wilcoxon's p; None for fewer than two.
+
+    Wilcoxon's test is exact for up to 13 datasets (50 without ties).
+    """
     if len(differences) < 2:
         return None
     differences = rounded(differences)
-    mean, half = _student(differences, 1 / len(differences), alpha)
-    half = half if vary(differences) else math.nan
-    return Difference(mean, mean - half, mean + half, signed_rank(differences), len(differences))
+    p = float(stats.wilcoxon(differences).pvalue) if differences.any() else 1.0
+    return _difference(differences, 1 / len(differences))._replace(p=p)
 
 
-def over_splits(differences: Array, test_share: float, alpha: float = ALPHA) -> Difference | None:
+def over_splits(differences: Array, test_share: float) -> Difference:
     """The corrected resampled t-test (Nadeau and Bengio) of differences on the same splits.
 
     Splits of one dataset overlap, so that the variance of a mean of n differences is not s²/n but
-    about s²·(1/n + n_test/n_train). None for fewer than FEWEST_RUNS, or if they do not vary.
-
-    Args:
-        differences: one per split.
-        test_share: n_test / n_train.
-        alpha: 1 − confidence of the interval.
+    about s²·(1/n + n_test/n_train), where ``test_share`` is n_test / n_train. No p and no interval
+    (NaN) for fewer than FEWEST_RUNS, or if they do not vary.
     """
     n = len(differences)
-    if n < FEWEST_RUNS or not vary(differences):
-        return None
-    mean, half = _student(differences, 1 / n + test_share, alpha)
-    error = half / stats.t.ppf(1 - alpha / 2, n - 1)
-    p = 2 * stats.t.sf(abs(mean) / error, n - 1)
-    return Difference(mean, mean - half, mean + half, float(p), n)
+    if n < FEWEST_RUNS:
+        return Difference(float(differences.mean()) if n else math.nan, math.nan, math.nan, n)
+    return _difference(differences, 1 / n + test_share)
 
 
-def interval(accuracies: Array, test_share: float = 0.0, alpha: float = ALPHA) -> float | None:
-    """Half the width of Student's interval of a mean over runs.
-
-    None for fewer than FEWEST_RUNS, or if they do not vary.
-
-    Args:
-        accuracies: one per run.
-        test_share: n_test / n_train for runs on fresh splits, 0 for runs that share a split.
-        alpha: 1 − confidence.
-    """
-    n = len(accuracies)
-    if n < FEWEST_RUNS or not vary(accuracies):
-        return None
-    return _student(accuracies, 1 / n + test_share, alpha)[1]
-
-
-def _student(values: Array, factor: float, alpha: float) -> tuple[float, float]:
-    """The mean, and half the width of its interval if the variance of the mean is factor · s²."""
-    error = math.sqrt(factor * values.var(ddof=1))
-    return float(values.mean()), float(stats.t.ppf(1 - alpha / 2, len(values) - 1) * error)
+def _difference(values: Array, factor: float) -> Difference:
+    """Student's t-test, if the variance of the mean is factor · s²."""
+    mean, n = float(values.mean()), len(values)
+    error = math.sqrt(factor * values.var(ddof=1)) if np.ptp(rounded(values)) > 0 else math.nan
+    return Difference(mean, error, float(2 * stats.t.sf(abs(mean) / error, n - 1)), n)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -43,10 +42,8 @@ def csv(report: Report) -> str:
     for known, columns in IF_KNOWN.items():
         if table[known].isna().all():
             table = table.drop(columns=columns)
-    if report.reference is not None:
-        name = report.reference.name
-        table = table.rename(columns=lambda column: column.replace("reference", name))
-    return _csv(table)
+    name = report.reference.name
+    return _csv(table.rename(columns=lambda column: column.replace("reference", name)))
 
 
 def ranks_csv(report: Report) -> str:
@@ -63,25 +60,15 @@ def _csv(table: pd.DataFrame) -> str:
     return str(protected(table).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
-@dataclass(frozen=True)
-class Layout:
-    """One table of accuracies, poolings down, datasets across.
-
-    Attributes:
-        backbone: its backbone.
-        conv: its convolution.
-        pools: the rows.
-        datasets: the columns.
-        cells: by pooling and dataset; a cell that was not trained is not there.
-        sizes: the last rows, about the test graphs.
-    """
+class Layout(NamedTuple):
+    """One table of accuracies, poolings down, datasets across."""
 
     backbone: str
     conv: str
     pools: list[str]
     datasets: list[str]
-    cells: dict[tuple[str, str], dict[str, Any]]
-    sizes: dict[str, list[str]]
+    cells: dict[tuple[str, str], dict[str, Any]]  # by pooling and dataset, if it was trained
+    sizes: dict[str, list[str]]  # the last rows, about the test graphs
 
 
 def layouts(cells: pd.DataFrame) -> list[Layout]:
@@ -113,7 +100,7 @@ def rank_rows(c: Comparison) -> dict[Backbone, list[float]]:
     if c.empty or len(c.groups) < 2:
         return {}
     rows = dict(zip(c.backbones, c.backbone_ranks(c.means).tolist(), strict=True))
-    overall = {ALL: c.average_ranks(c.means).tolist()}
+    overall = {ALL: list(c.rank.values())}
     return overall if len(rows) == 1 else {**rows, **overall}
 
 
@@ -124,20 +111,15 @@ def summary(report: Report) -> tuple[list[str], list[list[str]], list[list[str]]
     and ``!`` that runs predict a single class.
     """
     c = report.ranked
-    ranked = [] if c.empty else c.datasets
+    ranked, order = ([], []) if c.empty else (c.datasets, c.order)
     cells = report.cells[~report.cells["pool"].isin(report.aside) & report.cells["mean"].notna()]
     # Where a network of a dataset is not ranked, its accuracies are not in the means either.
-    groups = set(c.groups.itertuples(index=False, name=None))
-    kept = [
-        group[0] not in ranked or group in groups
-        for group in cells[GROUP].itertuples(index=False, name=None)
-    ]
-    cells = cells[pd.Series(kept, index=cells.index, dtype=bool)]
-    others = [name for name in dict.fromkeys(cells["dataset"]) if name not in ranked]
+    kept = pd.MultiIndex.from_frame(cells[GROUP]).isin(pd.MultiIndex.from_frame(c.groups))
+    cells = cells[kept | ~cells["dataset"].isin(ranked)]
+    others = [name for name in cells["dataset"].unique() if name not in ranked]
     datasets = [*ranked, *others]
     networks = cells.drop_duplicates(GROUP)["dataset"].value_counts()
     parts = dict(iter(cells.groupby(["pool", "dataset"])))
-    order = [] if c.empty else c.order
     rows = [
         [pool, *(_mean(parts.get((pool, name)), networks[name]) for name in datasets)]
         for pool in dict.fromkeys([*order, *cells["pool"]])
@@ -145,9 +127,8 @@ def summary(report: Report) -> tuple[list[str], list[list[str]], list[list[str]]
     sizes = [[name, *values] for name, values in size_rows(cells, datasets).items()]
     header = ["accuracy, %", *ranked, *(f"{name} (not ranked)" for name in others)]
     if len(ranked) > 1:
-        rank = dict(zip(c.pools, c.average_ranks(c.means), strict=True))
         header.append("average rank")
-        rows = [[*row, f"{rank[row[0]]:.2f}" if row[0] in rank else "–"] for row in rows]
+        rows = [[*row, f"{c.rank[row[0]]:.2f}" if row[0] in c.rank else "–"] for row in rows]
         sizes = [[*row, ""] for row in sizes]
     return header, rows, sizes
 
@@ -161,12 +142,12 @@ def _mean(cells: pd.DataFrame | None, networks: int) -> str:
 
 def markdown(report: Report) -> str:
     """For a repository or an issue."""
-    return f"# Test accuracy\n\n{description(report, Markdown())}\n\n{_written(report, Markdown())}"
+    return _written(report, Markdown())
 
 
 def latex(report: Report) -> str:
     """For a paper; needs the package booktabs."""
-    return f"{Latex().note(description(report, Latex()))}\n\n{_written(report, Latex())}"
+    return _written(report, Latex())
 
 
 def highlighted(report: Report) -> str:
@@ -175,14 +156,14 @@ def highlighted(report: Report) -> str:
     return f"the highest of each dataset is bold{aside}"
 
 
-def description(report: Report, style: Markdown | Latex) -> str:
+def _description(report: Report, style: Markdown | Latex) -> str:
     """What the figures are, and how many agree with published ones."""
     agreeing, judged = report.agreeing
     text = (
         f"Test accuracy in percent, mean ± standard deviation over runs ({report.split} split, "
         f"epoch chosen by validation {report.rule}); {style.escape(highlighted(report))}."
     )
-    if judged and report.reference is not None:
+    if judged:
         text += (
             f" Below is the {report.reference.name}'s figure, {style.marks}: {agreeing} of "
             f"{count(judged, 'published cell')} agree."
@@ -192,7 +173,7 @@ def description(report: Report, style: Markdown | Latex) -> str:
 
 def _written(report: Report, style: Markdown | Latex) -> str:
     """All tables in one format."""
-    parts = []
+    parts = [style.first(_description(report, style))]
     for layout in layouts(report.cells):
         rows = [
             [pool, *(_cell_text(layout.cells.get((pool, d)), style) for d in layout.datasets)]
@@ -215,14 +196,14 @@ def _written(report: Report, style: Markdown | Latex) -> str:
 def _cell_text(cell: dict[str, Any] | None, style: Markdown | Latex) -> str:
     if cell is None:
         return "–"
-    text = style.figure(cell["mean"], cell["std"])
+    text = figure(cell["mean"], cell["std"])
     text = style.bold(text) if cell["best"] else text
     if cell["constant"] > 0:
         text = style.above(text, constant_mark(cell))
     if pd.isna(cell["reference_mean"]):
         return text
     mark = "" if pd.isna(cell["agrees"]) else style.agree if cell["agrees"] else style.differ
-    return style.above(text, style.figure(cell["reference_mean"], cell["reference_std"]) + mark)
+    return style.above(text, figure(cell["reference_mean"], cell["reference_std"]) + mark)
 
 
 def constant_mark(cell: Mapping[str, Any]) -> str:
@@ -235,20 +216,12 @@ class Markdown:
 
     agree, differ = " ✓", " ✗"
     marks = "✓ where the two agree and ✗ where they do not"
+    first, note, bold = "# Test accuracy\n\n{}".format, "{}".format, "**{}**".format
+    above = "{}<br><sub>{}</sub>".format  # two lines in one cell, the second small
 
     def escape(self, text: str) -> str:
         plain = text.replace("&", "&amp;").replace("<", "&lt;")
         return re.sub(r"([\\`*_{}\[\]#+!|~$:>-])", r"\\\1", " ".join(plain.split()))
-
-    def figure(self, mean: float, std: float) -> str:
-        return figure(mean, std)
-
-    def bold(self, text: str) -> str:
-        return f"**{text}**"
-
-    def above(self, text: str, small: str) -> str:
-        """Two lines in one cell, the second small."""
-        return f"{text}<br><sub>{small}</sub>"
 
     def table(self, title: str, header: list[str], rows: list[list[str]]) -> str:
         """A heading and a table; headings and first columns are names."""
@@ -260,29 +233,18 @@ class Markdown:
         lines = [header, ["---"] * len(header), *rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
-    def note(self, text: str) -> str:
-        return text
-
 
 class Latex:
     """LaTeX, written by pandas."""
 
     agree, differ = "", r"$^\dagger$"
     marks = "a dagger where the two do not agree"
+    first, note, bold = "% {}".format, "% {}".format, r"\textbf{{{}}}".format
+    above = r"\shortstack{{{}\\{{\tiny {}}}}}".format
 
     def escape(self, text: str) -> str:
         """Text on one line, for comments; pandas escapes names."""
         return " ".join(text.split())
-
-    def figure(self, mean: float, std: float) -> str:
-        return figure(mean, std).replace("±", r"$\pm$")
-
-    def bold(self, text: str) -> str:
-        return rf"\textbf{{{text}}}"
-
-    def above(self, text: str, small: str) -> str:
-        """Two lines in one cell, the second small."""
-        return rf"\shortstack{{{text}\\{{\tiny {small}}}}}"
 
     def table(self, title: str, header: list[str], rows: list[list[str]]) -> str:
         """A floating table under a heading that spans its columns."""
@@ -294,7 +256,4 @@ class Latex:
             position="htbp", position_float="centering", hrules=True, multicol_align="c",
             column_format="l" + "c" * len(columns),
         )  # fmt: skip
-        return text.strip()
-
-    def note(self, text: str) -> str:
-        return f"% {text}"
+        return text.strip().replace("±", r"$\pm$")

@@ -64,8 +64,6 @@ def duration(seconds: float) -> str:
     >>> duration(0.25), duration(75), duration(7300)
     ('0.25 s', '1.2 min', '2.0 h')
     """
-    if not math.isfinite(seconds):
-        return "–"
     if seconds < 60:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
@@ -77,6 +75,4 @@ def memory(size: float) -> str:
     >>> memory(5 * 2**20), memory(3 * 2**30)
     ('5 MiB', '3.0 GiB')
     """
-    if not math.isfinite(size):
-        return "–"
     return f"{size / 2**20:.0f} MiB" if size < 2**30 else f"{size / 2**30:.1f} GiB"
