@@ -35,11 +35,7 @@ class Checks:
     def require(self, value: Tensor, ok: Tensor, message: Callable[[], str]) -> Tensor:
         """``value``, if ``ok``; else a ``ValueError``, on a GPU when the next size is read.
 
-        Args:
-            value: must not be used unless ``ok``.
-            ok: a boolean tensor without dimensions.
-            message: makes the error message; called only if the check failed, since it may
-                synchronise.
+        ``message`` is called only if the check failed, since it may synchronise.
         """
         if is_traced():
             return require(value, ok, message())
@@ -186,11 +182,7 @@ def out_of_range(name: str, index: Tensor, size: int | None, unit: str) -> str:
 
 
 def check_edge_index(
-    edge_index: Any,
-    num_nodes: int,
-    checks: Checks,
-    like: Tensor | None,
-    widen: bool = True,
+    edge_index: Any, num_nodes: int, checks: Checks, like: Tensor | None, widen: bool = True
 ) -> Tensor:
     """``edge_index`` as a tensor ``[2, num_edges]`` with node indices in range."""
     edges = check_edges(edge_index, like, widen)

@@ -15,13 +15,10 @@ from lcpool.ops.operator import as_operator, is_traced, new_size
 class Sizes:
     """The number of nodes of each graph; the nodes are sorted by graph.
 
-    Args:
-        counts: ``counts[g]`` nodes of graph g, on the host, int64.
-        device: the device of the nodes.
-        total: the number of all nodes.
-
     Attributes:
+        counts: ``counts[g]`` nodes of graph g, on the host, int64.
         ptr: the first node of each graph, and the end of the last, on the device of the nodes.
+        total: the number of all nodes.
     """
 
     def __init__(self, counts: Tensor, device: torch.device, total: int | None = None) -> None:

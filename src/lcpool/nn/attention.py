@@ -17,7 +17,7 @@ from lcpool.graph.graph import check_channels, check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
 from lcpool.nn.arguments import check_arguments
-from lcpool.nn.conv import checked, edges_for
+from lcpool.nn.conv import edges_for
 from lcpool.ops.neighbour_max import neighbour_max
 from lcpool.ops.readout import softmax
 from lcpool.ops.weighted_sum import entry_dot
@@ -51,9 +51,7 @@ class ClusterAttention(nn.Module):
             in_channels=in_channels, conv=conv, dropout=dropout, negative_slope=negative_slope
         )
         super().__init__()
-        self.in_channels = in_channels
-        self.dropout = dropout
-        self.negative_slope = negative_slope
+        self.in_channels, self.dropout, self.negative_slope = in_channels, dropout, negative_slope
         self.lin = nn.Linear(in_channels, in_channels)
         self.att_master = nn.Linear(in_channels, 1)
         self.att_node = nn.Linear(in_channels, 1, bias=False)
@@ -78,7 +76,9 @@ class ClusterAttention(nn.Module):
     ) -> Assignment:
         """S, with an entry per edge, sorted by cluster."""
         check_channels(self, x)
-        edges = edge_index if isinstance(edge_index, Edges) else checked(edge_index, x)
+        edges = edge_index
+        if not isinstance(edges, Edges):
+            edges = Edges(edges, x.size(0), like=x)
         check_edge_attr(edge_weight, edges.index)
         edge_weight = one_weight(edge_weight, x.dtype)
         if self.conv is not None:

@@ -113,9 +113,6 @@ class DenseAssignmentPooling(Pooling):
             weight = None if S.weight is None else wide(S.weight)
             return self.dense_losses(graph, weight, dense, wide(S.A))
 
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.assign}, {self.num_clusters})"
-
 
 def check_complete(batch_size: int, k: int) -> None:
     """Raise if complete graphs of k nodes have so many edges that it must be a mistake."""

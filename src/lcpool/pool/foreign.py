@@ -38,9 +38,7 @@ class ForeignPooling(Pooling):
         return self.layer(graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector())
 
     def pooled(self, graph: Graph, selected: Any) -> Pooled:
-        after = self._graph(graph, selected)
-        items = (after.x, after.edge_index, after.edge_attr, after.batch_vector())
-        return Pooled(*items, graph=after, **self._loss_of(selected, graph))
+        return Pooled.of(self._graph(graph, selected), **self._loss_of(selected, graph))
 
     def _graph(self, graph: Graph, out: Any) -> Graph:
         """The pooled graph in the output of the layer, checked."""

@@ -72,7 +72,7 @@ class LCPooling(LocalClusterPooling):
         super().__init__(
             score, cluster, ratio, min_score, multiplier, self_loops, edge_fill, max_edges, hops
         )
-        self.in_channels = in_channels
+        self.in_channels, self.hidden_channels, self.rescale = in_channels, hidden_channels, rescale
 
     def choose(
         self, X: Tensor, graph: Graph, plan: KeepPlan | None, attn: Tensor | None
@@ -104,14 +104,3 @@ class LCPooling(LocalClusterPooling):
         if wide(x) is not x or torch.is_autocast_enabled(x.device.type):
             return None
         return score.plain_parameters()
-
-    def __repr__(self) -> str:
-        shown = [str(self.in_channels), self._size_repr()]
-        score = self.score
-        default = {"multiplier": 1.0, "self_loops": True, "edge_fill": None, "hops": HOPS}
-        if isinstance(score, LCSMP) and score.hidden_channels != self.in_channels:
-            shown.append(f"hidden_channels={score.hidden_channels}")
-        shown += [f"cluster={self.cluster}"] if self.cluster is not None else []
-        shown += [f"{k}={getattr(self, k)}" for k, v in default.items() if getattr(self, k) != v]
-        shown += ["rescale=True"] if isinstance(score, LCSMP) and score.rescale else []
-        return f"{self.__class__.__name__}({', '.join(shown)})"

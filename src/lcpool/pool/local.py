@@ -120,10 +120,6 @@ class LocalAssignmentPooling(ScoredPooling):
         )  # fmt: skip
         return Edges.trusted(index, S.num_pooled, graph.edges.symmetric, in_order=True), weight
 
-    def __repr__(self) -> str:
-        name = self.__class__.__name__
-        return f"{name}({self.assign}, {self.score}, {self._size_repr()})"
-
 
 class LocalClusterPooling(ScoredPooling):
     r"""Local cluster selection (lemma 5): every node contributes to all its neighbours.
@@ -203,10 +199,6 @@ class LocalClusterPooling(ScoredPooling):
         return surviving_edge_attr(
             graph.edge_index, graph.edge_attr, perm, graph.num_nodes, edges, self.edge_fill
         )
-
-    def __repr__(self) -> str:
-        cluster = "" if self.cluster is None else f", cluster={self.cluster}"
-        return f"{self.__class__.__name__}({self.score}{cluster}, {self._size_repr()})"
 
 
 def _mean_of_clusters(

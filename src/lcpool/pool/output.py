@@ -67,18 +67,13 @@ class Pooled(_Items):
         return self
 
     @classmethod
-    def of(
-        cls,
-        graph: Graph,
-        S: Selection,
-        lifting: Callable[[Tensor, Assignment], Tensor],
-        **attributes: Any,
-    ) -> Pooled:
-        """The output of a pooling that selected S and made ``graph``."""
-        return cls(
-            graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(), S.perm, S.score,
-            graph=graph, made=S.made, lifting=lifting, **attributes,
-        )  # fmt: skip
+    def of(cls, graph: Graph, S: Selection | None = None, **attributes: Any) -> Pooled:
+        """The output of a pooling that selected S, if that is known, and made ``graph``."""
+        items = (graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector())
+        if S is None:
+            return cls(*items, graph=graph, **attributes)
+        made = vars(S).get("assignment", S.S)  # the function that makes it if it was not made yet
+        return cls(*items, S.perm, S.score, graph=graph, made=made, **attributes)
 
     @lazy
     def graph(self) -> Graph:
