@@ -21,7 +21,7 @@ from lcpool.ops.weighted_sum import weighted_sum
 
 # With more empty clusters than this, tables with a row per cluster would fill the memory.
 MAX_EMPTY_CLUSTERS = 2**20
-BELOW_MINUS_ONE = "'labels' must be numbers of clusters, or −1 for a node without one; one is less."
+NO_LABELS = "'labels' must be numbers of clusters, or −1 for a node without one; one is less."
 
 
 class Assignment:
@@ -114,7 +114,7 @@ class Assignment:
             raise ValueError(f"'labels' must have one dimension, not shape {list(labels.shape)}.")
         checks = Checks()
         if labels.numel():
-            labels = checks.require(labels, labels.min() >= -1, lambda: BELOW_MINUS_ONE)
+            labels = checks.require(labels, labels.min() >= -1, lambda: NO_LABELS)
         if num_clusters is None:
             num_clusters = label_count(labels)
         nodes = nonzero(labels >= 0, checks)
@@ -179,7 +179,7 @@ class Assignment:
         weight = None if self.weight is None else self.weight.index_select(0, kept)
         return Assignment.trusted(node, self.num_nodes, cluster, perm.numel(), weight, self.checks)
 
-    def _distinct(self) -> tuple[Tensor, Tensor, Tensor]:
+    def distinct(self) -> tuple[Tensor, Tensor, Tensor]:
         """Node and cluster of all distinct entries, sorted, and the number of each entry there."""
         self.checks.settle()
         columns = max(self.num_clusters, 1)
@@ -188,20 +188,13 @@ class Assignment:
         )
         return keys // columns, keys % columns, entry
 
-    def row_means(self, dtype: torch.dtype) -> Assignment:
-        """S with equal weights in each row, which sum to one: :meth:`lift` takes means."""
-        node, cluster, _ = self._distinct()
-        lengths = torch.bincount(node, minlength=self.num_nodes)
-        weight = (1 / lengths[node].double()).to(dtype)
-        return Assignment.trusted(node, self.num_nodes, cluster, self.num_clusters, weight)
-
     def labels(self, perm: Tensor | None = None) -> Tensor:
         r"""The cluster of largest weight of each node, ``[num_nodes]``: :math:`\arg\max_j s_{ij}`.
 
         −1 for a node without one. Ties go to the cluster that has the node as its centre, if
         ``perm`` tells the centre of each cluster, then to the lower number.
         """
-        node, cluster, entry = self._distinct()
+        node, cluster, entry = self.distinct()
         weight = torch.ones_like(entry) if self.weight is None else self.weight.detach()
         weight = weight.new_zeros(node.numel()).index_add(0, entry, weight)
         own = torch.zeros_like(node) if perm is None else (perm[cluster] == node).long()

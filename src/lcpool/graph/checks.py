@@ -19,7 +19,6 @@ from torch import Tensor
 
 from lcpool.ops.operator import as_operator, is_traced, new_size
 
-INDEX_TYPES = (torch.int64, torch.int32)
 # Kernels number nodes, and the edges of a node, in 32 bits.
 MAX_COUNT = 2**31 - 1
 # More empty graphs than this in a batch are taken for a mistake in its numbers.
@@ -94,7 +93,7 @@ def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool =
             f"'{name}' must be a dense tensor of indices, not {kind}. For a sparse adjacency pass "
             f"its edges as a [2, num_edges] tensor (torch_geometric.utils.to_edge_index)."
         )
-    if index.dtype not in INDEX_TYPES:
+    if index.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"'{name}' must hold int64 indices, not {index.dtype}.")
     if like is not None:
         check_device(name, index, like)

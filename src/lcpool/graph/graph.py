@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import torch
@@ -194,24 +195,17 @@ def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
     With ``like``, it must have as many rows as that, on the same device.
     """
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.layout != torch.strided:
-        kind = type(x).__name__
-        if isinstance(x, Tensor):
-            kind = str(x.dtype) if x.layout == torch.strided else f"{x.layout} of {x.dtype}"
-        numbers = isinstance(x, Tensor) and x.layout == torch.strided and not x.is_complex()
-        hint = f" Pass {name}.float()." if numbers else ""
+        kind = f"{x.layout} of {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
         raise TypeError(
-            f"'{name}' must be a dense tensor of floating-point features, not {kind}.{hint}"
+            f"'{name}' must be a dense tensor of floating-point features, not {kind}. Pass "
+            f"{name}.float() for numbers of another type."
         )
-    num_nodes = None
     if like is not None:
         check_device(name, x, like)
-        num_nodes = like.size(0)
-    if x.dim() == 1:
-        x = x.unsqueeze(-1)
-    if x.dim() != 2 or (num_nodes is not None and x.size(0) != num_nodes):
-        rows = "num_nodes" if num_nodes is None else num_nodes
+    features = x.unsqueeze(-1) if x.dim() == 1 else x
+    if features.dim() != 2 or (like is not None and features.size(0) != like.size(0)):
+        rows = "num_nodes" if like is None else like.size(0)
         raise ValueError(f"'{name}' must have shape [{rows}, channels], not {list(x.shape)}.")
-    features: Tensor = x
     return features
 
 
@@ -234,12 +228,9 @@ def check_channels(layer: Any, x: Tensor, name: str = "x") -> None:
 
 def first_parameter(layer: Any) -> Tensor | None:
     """A parameter of a layer; ``layer.parameters()`` takes many times as long to begin."""
-    for parameter in layer._parameters.values():
-        if parameter is not None:
-            found: Tensor = parameter
-            return found
+    own = layer._parameters.values()
     parts = (first_parameter(part) for part in layer._modules.values() if part is not None)
-    return next((parameter for parameter in parts if parameter is not None), None)
+    return next((found for found in chain(own, parts) if found is not None), None)
 
 
 def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:

@@ -23,7 +23,13 @@ class Sizes:
 
     def __init__(self, counts: Tensor, device: torch.device, total: int | None = None) -> None:
         if not is_traced():
-            check_counts(counts, total)
+            numbers = counts.dim() == 1 and counts.dtype == torch.int64 and not counts.is_cuda
+            n = counts.numpy() if numbers else np.array([-1])
+            if n.min(initial=0) < 0 or total not in (None, n.sum()):
+                raise ValueError(
+                    f"'counts' must be int64 numbers of {total or 'some'} nodes, one per graph, on "
+                    f"the CPU, not {counts}."
+                )
         self.counts, self.ptr = counts, send(begins(counts), device)
         self.total = total_of(counts) if total is None else total
 
@@ -62,18 +68,6 @@ class Sizes:
     def batch(self) -> Tensor:
         """The graph of each node, on the device."""
         return owners(self.ptr, self.total)
-
-
-def check_counts(counts: Tensor, total: int | None) -> None:
-    """Raise unless ``counts`` are numbers of nodes, on the host, of ``total`` nodes."""
-    if counts.dim() != 1 or counts.dtype != torch.int64 or counts.device.type != "cpu":
-        raise ValueError(
-            f"'counts' must be int64 numbers on the CPU, one per graph, not {counts.dtype} of "
-            f"shape {list(counts.shape)} on {counts.device}."
-        )
-    numbers = counts.numpy()
-    if numbers.min(initial=0) < 0 or total not in (None, numbers.sum()):
-        raise ValueError(f"'counts' must be numbers of {total or 'some'} nodes, not {numbers}.")
 
 
 @as_operator("total(Tensor counts) -> SymInt", lambda counts: new_size(min=1))

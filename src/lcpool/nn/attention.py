@@ -85,17 +85,14 @@ class ClusterAttention(nn.Module):
             edge_index = edges_for(self.conv, edges)
             x = self.conv(x=x, edge_index=edge_index, edge_weight=edge_weight)
         entries = Entries.by_target(edges.into, edges.num_nodes)
-        query, key = self.att_master(self.lin(neighbour_max(x, edges))), self.att_node(x)
-        logits = sum_of_ends(wide(query), wide(key), entries)
+        query = wide(self.att_master(self.lin(neighbour_max(x, edges))))
+        key, one = wide(self.att_node(x)), torch.ones_like(query)
+        # q_j + k_i as (q_j, 1) · (1, k_i): its gradients are deterministic.
+        ends = torch.cat([query, one], dim=-1), torch.cat([one, key], dim=-1)
+        logits = entry_dot(*ends, entries)
         value = softmax(F.leaky_relu(logits, self.negative_slope), edges.into.ptr).to(x.dtype)
         value = F.dropout(value, p=self.dropout, training=self.training)
         return Assignment.of_entries(entries, value)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.in_channels})"
-
-
-def sum_of_ends(query: Tensor, key: Tensor, entries: Entries) -> Tensor:
-    """q_j + k_i for each entry (i, j), as (q_j, 1) · (1, k_i): its gradients are deterministic."""
-    one = torch.ones_like(key)
-    return entry_dot(torch.cat([query, one], dim=-1), torch.cat([one, key], dim=-1), entries)

@@ -199,8 +199,8 @@ class Pooling(nn.Module):
         found = S.batch.bincount(minlength=graph.batch_size).cpu()
         if not torch.equal(counts, found):
             self._refuse(
-                f"'pooled_counts' returned {_few(counts)} nodes per graph, but 'select' made "
-                f"{_few(found)}: correct it, or let it return None"
+                f"'pooled_counts' returned {counts[:8].tolist()} nodes for the first graphs, but "
+                f"'select' made {found[:8].tolist()}: correct it, or let it return None"
             )
         return S if S.sizes is not None else replace(S, sizes=Sizes(found, graph.x.device))
 
@@ -219,13 +219,12 @@ class Pooling(nn.Module):
         try:
             edges, attr = connected
         except (TypeError, ValueError) as error:
-            self._refuse(f"'connect' must return edge_index, edge_attr, not {shape_of(connected)}",
-                         error)  # fmt: skip
+            what = f"'connect' must return edge_index, edge_attr, not {shape_of(connected)}"
+            self._refuse(what, error)
         if isinstance(edges, Edges):
-            if edges.num_nodes != S.num_pooled:
-                self._refuse(
-                    f"'connect' returned edges of {edges.num_nodes} nodes, not {S.num_pooled}"
-                )
+            count = edges.num_nodes
+            if count != S.num_pooled:
+                self._refuse(f"'connect' returned edges of {count} nodes, not {S.num_pooled}")
             return edges, attr
         try:
             edges = Edges(edges, S.num_pooled, like=S.batch)
@@ -274,11 +273,6 @@ class Pooling(nn.Module):
 
     def _refuse(self, what: str, error: Exception | None = None) -> NoReturn:
         raise PoolingError(f"{self.class_name}: {what.rstrip('.')}.") from error
-
-
-def _few(counts: Tensor) -> str:
-    shown = ", ".join(map(str, counts[:8].tolist()))
-    return f"[{shown}{', …' if counts.numel() > 8 else ''}]"
 
 
 def shape_of(value: Any) -> str:

@@ -95,8 +95,7 @@ class LocalAssignmentPooling(ScoredPooling):
             )
         x = graph.x
         if self.verify:
-            local = ~S.strays(graph.edge_index).any()
-            x = graph.checks.require(x, local, lambda: NOT_LOCAL)
+            x = graph.checks.require(x, ~S.strays(graph.edge_index).any(), lambda: NOT_LOCAL)
         return S.reduce(x), S
 
     def assigned(
@@ -204,4 +203,7 @@ class LocalClusterPooling(ScoredPooling):
 def _mean_of_clusters(
     edge_index: Tensor, perm: Tensor, num_nodes: int, dtype: torch.dtype
 ) -> Assignment:
-    return clusters(edge_index, perm, num_nodes).row_means(dtype)
+    """(I + A)(:, î) with equal weights in each row, which sum to one."""
+    node, cluster, _ = clusters(edge_index, perm, num_nodes).distinct()
+    weight = 1 / torch.bincount(node, minlength=num_nodes)[node].double()
+    return Assignment.trusted(node, num_nodes, cluster, perm.numel(), weight.to(dtype))
