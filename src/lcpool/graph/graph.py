@@ -61,10 +61,9 @@ class Graph:
         if is_traced():
             return
         check_edge_attr(self.edge_attr, self.edges.index)
-        if self.batch is not None and self.batch.dtype != torch.int64:
-            raise TypeError(f"'batch' must hold int64 indices, not {self.batch.dtype}.")
-        if self.batch is not None and self.batch.shape != self.x.shape[:1]:
-            raise ValueError(f"'batch' must have an entry per node, not {self.batch.shape}.")
+        batch = self.batch
+        if batch is not None and (batch.dtype != torch.int64 or batch.shape != self.x.shape[:1]):
+            raise ValueError(f"'batch' must have an int64 index per node, not {batch}.")
         check_empty_graphs(self.batch_size, self.x.size(0))
         if self.sizes is not None and self.sizes.counts.numel() != self.batch_size:
             raise ValueError(

@@ -23,9 +23,11 @@ class Sizes:
 
     def __init__(self, counts: Tensor, device: torch.device, total: int | None = None) -> None:
         if not is_traced():
-            numbers = counts.dim() == 1 and counts.dtype == torch.int64 and not counts.is_cuda
-            n = counts.numpy() if numbers else np.array([-1])
-            if n.min(initial=0) < 0 or total not in (None, n.sum()):
+            right = (
+                counts.dim() == 1 and counts.dtype == torch.int64 and counts.device.type == "cpu"
+            )
+            right = right and counts.numpy().min(initial=0) >= 0
+            if not right or total not in (None, total_of(counts)):
                 raise ValueError(
                     f"'counts' must be int64 numbers of {total or 'some'} nodes, one per graph, on "
                     f"the CPU, not {counts}."

@@ -16,7 +16,7 @@ from lcpool.graph.edges import Edges, Entries
 from lcpool.graph.graph import check_channels, check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
-from lcpool.nn.arguments import check_arguments
+from lcpool.nn.arguments import arguments_repr, check_arguments
 from lcpool.nn.conv import edges_for
 from lcpool.ops.neighbour_max import neighbour_max
 from lcpool.ops.readout import softmax
@@ -94,5 +94,4 @@ class ClusterAttention(nn.Module):
         value = F.dropout(value, p=self.dropout, training=self.training)
         return Assignment.of_entries(entries, value)
 
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.in_channels})"
+    __repr__ = arguments_repr

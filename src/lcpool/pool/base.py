@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
@@ -196,13 +195,16 @@ class Pooling(nn.Module):
         counts = self.pooled_counts(graph.sizes.counts)
         if counts is None:
             return S
-        found = S.batch.bincount(minlength=graph.batch_size).cpu()
+        if S.sizes is None:
+            found = S.batch.bincount(minlength=graph.batch_size).cpu()
+            S = replace(S, sizes=Sizes(found, graph.x.device))
+        found = S.sizes.counts
         if not torch.equal(counts, found):
             self._refuse(
                 f"'pooled_counts' returned {counts[:8].tolist()} nodes for the first graphs, but "
                 f"'select' made {found[:8].tolist()}: correct it, or let it return None"
             )
-        return S if S.sizes is not None else replace(S, sizes=Sizes(found, graph.x.device))
+        return S
 
     def _warn_of_empty(self, before: Tensor, after: Tensor) -> None:
         """Warn once that graphs lose all their nodes: their readouts are zero."""
@@ -259,17 +261,6 @@ class Pooling(nn.Module):
     def class_name(self) -> str:
         """The name in messages."""
         return type(self).__name__
-
-    def __repr__(self) -> str:
-        """The arguments without a default, the ratio, and what is not the default."""
-        known, shown = {**vars(self), **self._modules}, []
-        for name, argument in inspect.signature(type(self)).parameters.items():
-            value = known.get(name)
-            if argument.default is argument.empty and name in known:
-                shown.append(str(value))
-            elif value is not None and (name == "ratio" or str(value) != str(argument.default)):
-                shown.append(f"{name}={value}")
-        return f"{self.class_name}({', '.join(shown)})"
 
     def _refuse(self, what: str, error: Exception | None = None) -> NoReturn:
         raise PoolingError(f"{self.class_name}: {what.rstrip('.')}.") from error

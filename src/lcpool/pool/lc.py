@@ -85,18 +85,12 @@ class LCPooling(LocalClusterPooling):
         return score_and_select(X, graph, plan, parameters)
 
     def fused(self, graph: Graph) -> LCSMPParameters | None:
-        r"""The parameters, where one operator can do scores, softmax, top-k and gate; else None.
+        """The parameters, where one operator can do scores, softmax, top-k and gate; else None.
 
-        ==========================  ============================================================
-        it needs                    because
-        ==========================  ============================================================
-        an ``LCSMP``, no subclass   a subclass may compute anything
-        its layers without hooks    a hook, or a stack of runs, must see each layer
-        no ``rescale``              the operator gates with h, not with n·h
-        ``ratio``                   with ``min_score`` the scores decide how many nodes are kept
-        nodes sorted by graph       the kernel loops over the rows of each graph
-        float32 or float64          16 bits are widened first, and autocast chooses types itself
-        ==========================  ============================================================
+        It gates with h, not with n·h (``rescale``), must know how many nodes are kept, and loops
+        over the rows of each graph, so these must be sorted. A subclass of LCSMP may compute
+        anything; a hook, or a stack of runs, must see each layer. 16 bits are widened first, and
+        autocast chooses types itself.
         """
         score, x = self.score, graph.x
         if type(score) is not LCSMP or score.rescale or self.ratio is None or graph.sizes is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,10 +75,6 @@ class LocalAssignmentPooling(ScoredPooling):
             check_arguments(assign=assign)
         super().__init__(score, ratio, min_score, multiplier, max_edges)
         self.assign, self.self_loops, self.verify = assign, self_loops, verify
-
-    @property
-    def reader(self) -> Any:
-        return self.assign
 
     def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
         """X* = SᵀX, and S = f(X, A)."""
@@ -158,10 +153,6 @@ class LocalClusterPooling(ScoredPooling):
         super().__init__(score, ratio, min_score, multiplier, max_edges)
         self.cluster, self.self_loops = cluster, self_loops
         self.edge_fill, self.hops = edge_fill, check_hops(hops)
-
-    @property
-    def reader(self) -> Any:
-        return self.cluster
 
     def gather(self, graph: Graph) -> tuple[Tensor, None]:
         """X* = v(X, A)."""

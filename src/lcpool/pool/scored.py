@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
@@ -12,7 +11,7 @@ from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Trust
 from lcpool.graph.graph import Graph, check_channels, check_features
 from lcpool.nn import ConvScore, Score
-from lcpool.nn.arguments import check_arguments
+from lcpool.nn.arguments import arguments_repr, check_arguments
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.gate import gate
 from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, keep_counts, topk
@@ -68,11 +67,6 @@ class ScoredPooling(Pooling):
         self.score = score if isinstance(score, Score) else ConvScore(score)
         self.ratio = None if min_score is not None else check_ratio(ratio)
         self.min_score, self.multiplier, self.max_edges = min_score, multiplier, max_edges
-
-    @property
-    def reader(self) -> Any:
-        """The part that reads x before the score does, or None."""
-        return None
 
     def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
         """X*, and S of all clusters if it was computed for it."""
@@ -141,14 +135,15 @@ class ScoredPooling(Pooling):
         With ``attn``, nodes are scored by these features in place of X*. Then they have the layer's
         width, and x may have any other.
         """
-        width_of_x = attn is None or self.reader is not None
-        graph = self.check(x, edge_index, edge_attr, batch, batch_size, width_of_x)
+        graph = self.check(x, edge_index, edge_attr, batch, batch_size, width=attn is None)
         if attn is None:
             return self.pooled(graph, self.select(graph))
         attn = check_features("attn", attn, like=graph.x)
         for layer in (self, self.score, getattr(self.score, "conv", None)):
             check_channels(layer, attn, "attn")
         return self.pooled(graph, self.select(graph, attn))
+
+    __repr__ = arguments_repr
 
     def size_repr(self) -> str:
         """How many nodes are kept and what they are multiplied by, as PyG writes it."""
