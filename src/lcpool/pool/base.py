@@ -195,14 +195,14 @@ class Pooling(nn.Module):
         counts = self.pooled_counts(graph.sizes.counts)
         if counts is None:
             return S
-        if S.sizes is None:
-            found = S.batch.bincount(minlength=graph.batch_size).cpu()
-            S = replace(S, sizes=Sizes(found, graph.x.device))
-        found = S.sizes.counts
-        if not torch.equal(counts, found):
+        sizes = S.sizes
+        if sizes is None:
+            sizes = Sizes(S.batch.bincount(minlength=graph.batch_size).cpu(), graph.x.device)
+            S = replace(S, sizes=sizes)
+        if not torch.equal(counts, sizes.counts):
             self._refuse(
                 f"'pooled_counts' returned {counts[:8].tolist()} nodes for the first graphs, but "
-                f"'select' made {found[:8].tolist()}: correct it, or let it return None"
+                f"'select' made {sizes.counts[:8].tolist()}: correct it, or let it return None"
             )
         return S
 
