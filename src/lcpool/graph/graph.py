@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lcpool.graph.checks import (
     Checks,
@@ -225,11 +224,13 @@ def check_channels(layer: Any, x: Tensor, name: str = "x") -> None:
         )
 
 
-def first_parameter(layer: Any) -> Tensor | None:
+def first_parameter(layer: nn.Module) -> Tensor | None:
     """A parameter of a layer; ``layer.parameters()`` takes many times as long to begin."""
-    own = layer._parameters.values()
+    for parameter in layer._parameters.values():
+        if parameter is not None:
+            return parameter
     parts = (first_parameter(part) for part in layer._modules.values() if part is not None)
-    return next((found for found in chain(own, parts) if found is not None), None)
+    return next((parameter for parameter in parts if parameter is not None), None)
 
 
 def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:

@@ -69,11 +69,13 @@ class Pooled(_Items):
     @classmethod
     def of(cls, graph: Graph, S: Selection | None = None, **attributes: Any) -> Pooled:
         """The output of a pooling that selected S, if that is known, and made ``graph``."""
-        items = (graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector())
-        if S is None:
-            return cls(*items, graph=graph, **attributes)
-        made = vars(S).get("assignment", S.S)  # the function that makes it if it was not made yet
-        return cls(*items, S.perm, S.score, graph=graph, made=made, **attributes)
+        perm = score = made = None
+        if S is not None:
+            perm, score, made = S.perm, S.score, S.__dict__.get("assignment", S.S)
+        return cls(
+            graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(), perm, score,
+            graph=graph, made=made, **attributes,
+        )  # fmt: skip
 
     @lazy
     def graph(self) -> Graph:
