@@ -1,6 +1,7 @@
 """What poolings that are not ours may do to a backbone."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -25,7 +26,9 @@ class Fewer(LCPooling):
 
     def select(self, graph, attn=None):
         S = super().select(graph, attn)
-        return S.at(torch.arange(0, S.num_pooled, 2))
+        kept = {name: getattr(S, name)[::2] for name in ("batch", "perm", "score", "x")}
+        columns = self.assigned(graph, kept["perm"], None)
+        return replace(S, S=columns, sizes=None, place=None, plan=None, **kept)
 
     def pooled_counts(self, counts):
         return None

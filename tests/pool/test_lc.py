@@ -196,8 +196,8 @@ def test_options_reach_the_parts():
     torch.testing.assert_close(out.x, 2 * (x * h.view(-1, 1))[out.perm])
     assert set(out.edge_attr.tolist()) <= {0.0, 1.0}
     assert repr(pool) == (
-        "LCPooling(8, ratio=0.25, hidden_channels=5, multiplier=2.0, edge_fill=1.0, hops=2, "
-        "rescale=True)"
+        "LCPooling(8, ratio=0.25, multiplier=2.0, hidden_channels=5, rescale=True, edge_fill=1.0, "
+        "hops=2)"
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from graphs import Example, graphs
 from hypothesis import given
-from operators import ALL, DENSE, SELECTIONS, make
+from operators import ALL, DENSE, make
 from torch import nn
 from torch_geometric.nn import GATConv, GCNConv, GraphConv
 
@@ -234,14 +234,3 @@ def test_a_class_of_ones_own_asks_by_its_forward():
         X, PATH[:, :2], batch=torch.tensor([0, 0, 1, 1])
     )
     torch.testing.assert_close(out.score, (X[:, 0] + torch.tensor([0, 0, 1, 1]))[out.perm])
-
-
-@pytest.mark.parametrize("name", SELECTIONS)
-def test_some_of_the_kept_nodes(name):
-    pool, graph = make(name, ratio=1.0), Graph.of(X, PATH)
-    S = pool.select(graph)
-    part = S.at(torch.tensor([1, 3]))
-    assert torch.equal(part.perm, S.perm[[1, 3]])
-    assert torch.equal(part.x, S.x[[1, 3]])
-    whole, some = S.assignment.to_dense(), part.assignment.to_dense()
-    torch.testing.assert_close(some, whole[:, [1, 3]])

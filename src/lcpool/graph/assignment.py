@@ -21,7 +21,7 @@ from lcpool.ops.weighted_sum import weighted_sum
 
 # With more empty clusters than this, tables with a row per cluster would fill the memory.
 MAX_EMPTY_CLUSTERS = 2**20
-BELOW_MINUS_ONE = "'labels' must be numbers of clusters, or −1 for a node without one; one is less."
+NO_LABELS = "'labels' must be numbers of clusters, or −1 for a node without one; one is less."
 
 
 class Assignment:
@@ -92,10 +92,11 @@ class Assignment:
         cluster_index: Tensor,
         num_clusters: int,
         weight: Tensor | None = None,
+        checks: Checks | None = None,
     ) -> Assignment:
-        """S whose indices are known to be in range: kernels read memory by them."""
+        """S whose indices are known to be in range, or pending: kernels read memory by them."""
         S = Assignment.__new__(Assignment)
-        S.checks, S.weight = Checks(), weight
+        S.checks, S.weight = checks or Checks(), weight
         S.node_index, S.num_nodes = node_index, num_nodes
         S.cluster_index, S.num_clusters = cluster_index, num_clusters
         return S
@@ -113,7 +114,7 @@ class Assignment:
             raise ValueError(f"'labels' must have one dimension, not shape {list(labels.shape)}.")
         checks = Checks()
         if labels.numel():
-            labels = checks.require(labels, labels.min() >= -1, lambda: BELOW_MINUS_ONE)
+            labels = checks.require(labels, labels.min() >= -1, lambda: NO_LABELS)
         if num_clusters is None:
             num_clusters = label_count(labels)
         nodes = nonzero(labels >= 0, checks)
@@ -137,20 +138,13 @@ class Assignment:
     def with_weight(self, weight: Tensor | None) -> Assignment:
         """The same entries with other weights."""
         size = (self.num_nodes, self.cluster_index, self.num_clusters)
-        S = Assignment.trusted(self.node_index, *size, weight)
-        S.checks = self.checks
-        return S
+        return Assignment.trusted(self.node_index, *size, weight, self.checks)
 
     @lazy
     def entries(self) -> Entries:
         """The entries by node and by cluster."""
         self.checks.settle()
         return Entries(self.node_index, self.cluster_index, self.num_nodes, self.num_clusters)
-
-    def checked(self, checks: Checks) -> Assignment:
-        """S, whose pending checks are read with those of ``checks``."""
-        checks.adopt(self.checks)
-        return self
 
     def reduce(self, x: Tensor) -> Tensor:
         """SᵀX: the features of the clusters, ``[num_clusters, channels]``."""
@@ -183,19 +177,16 @@ class Assignment:
         else:
             kept, node, cluster = found
         weight = None if self.weight is None else self.weight.index_select(0, kept)
-        S = Assignment.trusted(node, self.num_nodes, cluster, perm.numel(), weight)
-        S.checks = self.checks
-        return S
+        return Assignment.trusted(node, self.num_nodes, cluster, perm.numel(), weight, self.checks)
 
-    def row_means(self, dtype: torch.dtype) -> Assignment:
-        """S with equal weights in each row, which sum to one: :meth:`lift` takes means."""
+    def distinct(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Node and cluster of all distinct entries, sorted, and the number of each entry there."""
         self.checks.settle()
         columns = max(self.num_clusters, 1)
-        keys = torch.unique(self.node_index * columns + self.cluster_index)
-        node, cluster = keys // columns, keys % columns
-        lengths = torch.bincount(node, minlength=self.num_nodes)
-        weight = (1 / lengths[node].double()).to(dtype)
-        return Assignment.trusted(node, self.num_nodes, cluster, self.num_clusters, weight)
+        keys, entry = torch.unique(
+            self.node_index * columns + self.cluster_index, return_inverse=True
+        )
+        return keys // columns, keys % columns, entry
 
     def labels(self, perm: Tensor | None = None) -> Tensor:
         r"""The cluster of largest weight of each node, ``[num_nodes]``: :math:`\arg\max_j s_{ij}`.
@@ -203,12 +194,9 @@ class Assignment:
         −1 for a node without one. Ties go to the cluster that has the node as its centre, if
         ``perm`` tells the centre of each cluster, then to the lower number.
         """
-        self.checks.settle()
-        node, cluster = self.node_index, self.cluster_index
-        weight = torch.ones_like(node) if self.weight is None else self.weight.detach()
-        keys, entry = torch.unique(node * max(self.num_clusters, 1) + cluster, return_inverse=True)
-        weight = weight.new_zeros(keys.numel()).index_add(0, entry, weight)
-        node, cluster = keys // max(self.num_clusters, 1), keys % max(self.num_clusters, 1)
+        node, cluster, entry = self.distinct()
+        weight = torch.ones_like(entry) if self.weight is None else self.weight.detach()
+        weight = weight.new_zeros(node.numel()).index_add(0, entry, weight)
         own = torch.zeros_like(node) if perm is None else (perm[cluster] == node).long()
         # Stable sorts, the least important key first; entries of weight 0 do not count.
         order = cluster.argsort(stable=True)

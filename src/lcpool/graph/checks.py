@@ -19,7 +19,6 @@ from torch import Tensor
 
 from lcpool.ops.operator import as_operator, is_traced, new_size
 
-INDEX_TYPES = (torch.int64, torch.int32)
 # Kernels number nodes, and the edges of a node, in 32 bits.
 MAX_COUNT = 2**31 - 1
 # More empty graphs than this in a batch are taken for a mistake in its numbers.
@@ -35,11 +34,7 @@ class Checks:
     def require(self, value: Tensor, ok: Tensor, message: Callable[[], str]) -> Tensor:
         """``value``, if ``ok``; else a ``ValueError``, on a GPU when the next size is read.
 
-        Args:
-            value: must not be used unless ``ok``.
-            ok: a boolean tensor without dimensions.
-            message: makes the error message; called only if the check failed, since it may
-                synchronise.
+        ``message`` is called only if the check failed, since it may synchronise.
         """
         if is_traced():
             return require(value, ok, message())
@@ -98,7 +93,7 @@ def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool =
             f"'{name}' must be a dense tensor of indices, not {kind}. For a sparse adjacency pass "
             f"its edges as a [2, num_edges] tensor (torch_geometric.utils.to_edge_index)."
         )
-    if index.dtype not in INDEX_TYPES:
+    if index.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"'{name}' must hold int64 indices, not {index.dtype}.")
     if like is not None:
         check_device(name, index, like)
@@ -186,11 +181,7 @@ def out_of_range(name: str, index: Tensor, size: int | None, unit: str) -> str:
 
 
 def check_edge_index(
-    edge_index: Any,
-    num_nodes: int,
-    checks: Checks,
-    like: Tensor | None,
-    widen: bool = True,
+    edge_index: Any, num_nodes: int, checks: Checks, like: Tensor | None, widen: bool = True
 ) -> Tensor:
     """``edge_index`` as a tensor ``[2, num_edges]`` with node indices in range."""
     edges = check_edges(edge_index, like, widen)

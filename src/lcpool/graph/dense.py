@@ -23,16 +23,10 @@ CHUNK = 64
 
 @dataclass(frozen=True)
 class Chunks:
-    """The nodes of each graph divided into chunks of ``CHUNK`` nodes.
+    """The nodes of each graph divided into chunks of ``CHUNK`` nodes."""
 
-    Attributes:
-        slot: the position of each node, with chunk i from i · CHUNK on.
-        graph: the graph of each chunk.
-        batch_size: the number of graphs.
-    """
-
-    slot: Tensor
-    graph: Tensor
+    slot: Tensor  # the position of each node, with chunk i from i · CHUNK on
+    graph: Tensor  # the graph of each chunk
     batch_size: int
 
     @classmethod
@@ -56,26 +50,13 @@ class Chunks:
         packed = x.new_zeros(self.graph.numel() * CHUNK, x.size(-1))
         return packed.index_copy(0, self.slot, x).view(-1, CHUNK, x.size(-1))
 
-    def unpack(self, packed: Tensor) -> Tensor:
-        """The inverse of :meth:`pack`."""
-        return packed.reshape(-1, packed.size(-1)).index_select(0, self.slot)
-
-    def inner(self, left: Tensor, right: Tensor) -> Tensor:
-        """Σ_{i ∈ graph} left_iᵀ right_i for two packed tensors, ``[batch_size, ·, ·]``."""
-        products = left.mT @ right
-        total = products.new_zeros(self.batch_size, *products.shape[1:])
-        return total.index_add(0, self.graph, products)
-
 
 class DenseAssignment(Assignment):
     """A dense assignment matrix S: every node has a weight in each of its graph's k clusters.
 
-    Cluster j of graph g is column g · k + j of S. The coordinates are computed on first use;
-    products need none.
-
-    Args:
-        value: the weights of each node in the k clusters of its graph, ``[num_nodes, k]``.
-        chunks: the nodes in chunks.
+    Cluster j of graph g is column g · k + j of S. ``value`` has the weights of each node in the k
+    clusters of its graph, ``[num_nodes, k]``. The coordinates are computed on first use; products
+    need none.
     """
 
     def __init__(self, value: Tensor, chunks: Chunks) -> None:
@@ -107,7 +88,9 @@ class DenseAssignment(Assignment):
 
     def blocks(self, x: Tensor) -> Tensor:
         """SᵀX of each graph, ``[batch_size, k, channels]``."""
-        return self.chunks.inner(self.packed, self.chunks.pack(x))
+        products = self.packed.mT @ self.chunks.pack(x)
+        total = products.new_zeros(self.chunks.batch_size, *products.shape[1:])
+        return total.index_add(0, self.chunks.graph, products)
 
     def reduce(self, x: Tensor) -> Tensor:
         """SᵀX, the clusters of all graphs below each other, ``[num_clusters, channels]``."""
@@ -119,5 +102,5 @@ class DenseAssignment(Assignment):
         """S X', for X' with the clusters of all graphs below each other."""
         check_rows(x, self.num_clusters)
         clusters = x.reshape(self.chunks.batch_size, self.value.size(-1), -1)
-        lifted = self.chunks.unpack(self.packed @ clusters.index_select(0, self.chunks.graph))
-        return lifted.view(-1, *x.shape[1:])
+        lifted = (self.packed @ clusters.index_select(0, self.chunks.graph)).flatten(0, 1)
+        return lifted.index_select(0, self.chunks.slot).view(-1, *x.shape[1:])

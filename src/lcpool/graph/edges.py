@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -15,8 +14,7 @@ from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import as_operator, is_traced
 
 
-@dataclass(frozen=True, eq=False)
-class Neighbours:
+class Neighbours(NamedTuple):
     """A list of nodes for each node: row i is ``node[ptr[i] : ptr[i + 1]]``.
 
     ``entry`` is the number of each in :class:`Entries`; None where they are numbered in this order.
@@ -52,7 +50,7 @@ class BothWays(NamedTuple):
     @property
     def reversed(self) -> tuple[Tensor | None, ...]:
         """Those of Aᵀ."""
-        return self.out_ptr, self.out_node, self.ptr, self.node
+        return self[2:] + self[:2]
 
 
 class EntriesBothWays(NamedTuple):
@@ -68,7 +66,7 @@ class EntriesBothWays(NamedTuple):
     @property
     def reversed(self) -> tuple[Tensor | None, ...]:
         """Those of Mᵀ."""
-        return self.out_ptr, self.out_node, self.out_entry, self.ptr, self.node, self.entry
+        return self[3:] + self[:3]
 
 
 # How an operator declares them.
@@ -81,15 +79,8 @@ ENTRIES_BOTH_WAYS = (
 class Entries:
     """The numbered entries of a sparse matrix, M[source, target], without their values.
 
-    The indices are trusted to be in range.
-
-    Args:
-        source: the row of each entry.
-        target: its column.
-        num_sources: rows of M.
-        num_targets: columns of M.
-        out: the targets of each source, if they are known; sorted on first use otherwise.
-        into: the sources of each target, likewise.
+    The indices are trusted to be in range. ``out`` and ``into``, the targets of each source and the
+    sources of each target, are sorted on first use unless they are known.
     """
 
     def __init__(
@@ -129,16 +120,11 @@ class Entries:
     def by_target(cls, into: Neighbours, num_sources: int) -> Entries:
         """Entries that are numbered by target."""
         target, num_targets = owners(into.ptr, into.node.numel()), into.ptr.numel() - 1
-        known = Neighbours(into.ptr, into.node)
-        return cls(into.node, target, num_sources, num_targets, into=known)
+        return cls(into.node, target, num_sources, num_targets, into=into._replace(entry=None))
 
     def both_ways(self, *inputs: Tensor) -> EntriesBothWays:
         """The rows that a sum needs, and those of its gradient if one of ``inputs`` has one."""
-        into = self.into
-        if not _need_gradient(inputs):
-            return EntriesBothWays(into.ptr, into.node, into.entry)
-        out = self.out
-        return EntriesBothWays(into.ptr, into.node, into.entry, out.ptr, out.node, out.entry)
+        return EntriesBothWays(*self.into, *(self.out if _need_gradient(inputs) else ()))
 
 
 class Edges:
@@ -152,6 +138,7 @@ class Edges:
         symmetric: A = Aᵀ is known.
         in_order: the edges are known to be sorted by source.
         complete: k, where the edges are all k² of graphs of k nodes, sorted.
+        like: a tensor on the device where the edges must be.
 
     The indices are checked, for which a GPU synchronises; see :meth:`trusted`.
     """
@@ -163,11 +150,12 @@ class Edges:
         symmetric: bool = False,
         in_order: bool = False,
         complete: int | None = None,
+        like: Tensor | None = None,
     ) -> None:
         checks = Checks()
         if not is_traced():
             check_count("num_nodes", num_nodes)
-        self.index = check_edge_index(index, num_nodes, checks, None)
+        self.index = check_edge_index(index, num_nodes, checks, like)
         checks.settle()
         self.num_nodes, self.complete = num_nodes, complete
         self.symmetric, self.in_order = symmetric, in_order
@@ -183,11 +171,7 @@ class Edges:
         out: Neighbours | None = None,
         into: Neighbours | None = None,
     ) -> Edges:
-        """Edges whose indices are known to be in range: kernels read memory by them.
-
-        ``out`` and ``into`` are the rows of the edges, if they are known; sorted on first use
-        otherwise.
-        """
+        """Edges whose indices are known to be in range: kernels read memory by them."""
         edges = cls.__new__(cls)
         edges.index, edges.num_nodes, edges.complete = index, num_nodes, complete
         edges.symmetric, edges.in_order = symmetric, in_order

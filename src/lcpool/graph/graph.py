@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lcpool.graph.checks import (
     Checks,
@@ -60,10 +60,9 @@ class Graph:
         if is_traced():
             return
         check_edge_attr(self.edge_attr, self.edges.index)
-        if self.batch is not None and self.batch.dtype != torch.int64:
-            raise TypeError(f"'batch' must hold int64 indices, not {self.batch.dtype}.")
-        if self.batch is not None and self.batch.shape != self.x.shape[:1]:
-            raise ValueError(f"'batch' must have an entry per node, not {self.batch.shape}.")
+        batch = self.batch
+        if batch is not None and (batch.dtype != torch.int64 or batch.shape != self.x.shape[:1]):
+            raise ValueError(f"'batch' must have an int64 index per node, not {batch}.")
         check_empty_graphs(self.batch_size, self.x.size(0))
         if self.sizes is not None and self.sizes.counts.numel() != self.batch_size:
             raise ValueError(
@@ -194,24 +193,17 @@ def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
     With ``like``, it must have as many rows as that, on the same device.
     """
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.layout != torch.strided:
-        kind = type(x).__name__
-        if isinstance(x, Tensor):
-            kind = str(x.dtype) if x.layout == torch.strided else f"{x.layout} of {x.dtype}"
-        numbers = isinstance(x, Tensor) and x.layout == torch.strided and not x.is_complex()
-        hint = f" Pass {name}.float()." if numbers else ""
+        kind = f"{x.layout} of {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
         raise TypeError(
-            f"'{name}' must be a dense tensor of floating-point features, not {kind}.{hint}"
+            f"'{name}' must be a dense tensor of floating-point features, not {kind}. Pass "
+            f"{name}.float() for numbers of another type."
         )
-    num_nodes = None
     if like is not None:
         check_device(name, x, like)
-        num_nodes = like.size(0)
-    if x.dim() == 1:
-        x = x.unsqueeze(-1)
-    if x.dim() != 2 or (num_nodes is not None and x.size(0) != num_nodes):
-        rows = "num_nodes" if num_nodes is None else num_nodes
+    features = x.unsqueeze(-1) if x.dim() == 1 else x
+    if features.dim() != 2 or (like is not None and features.size(0) != like.size(0)):
+        rows = "num_nodes" if like is None else like.size(0)
         raise ValueError(f"'{name}' must have shape [{rows}, channels], not {list(x.shape)}.")
-    features: Tensor = x
     return features
 
 
@@ -232,12 +224,11 @@ def check_channels(layer: Any, x: Tensor, name: str = "x") -> None:
         )
 
 
-def first_parameter(layer: Any) -> Tensor | None:
+def first_parameter(layer: nn.Module) -> Tensor | None:
     """A parameter of a layer; ``layer.parameters()`` takes many times as long to begin."""
     for parameter in layer._parameters.values():
         if parameter is not None:
-            found: Tensor = parameter
-            return found
+            return parameter
     parts = (first_parameter(part) for part in layer._modules.values() if part is not None)
     return next((parameter for parameter in parts if parameter is not None), None)
 

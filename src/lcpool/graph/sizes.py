@@ -15,18 +15,23 @@ from lcpool.ops.operator import as_operator, is_traced, new_size
 class Sizes:
     """The number of nodes of each graph; the nodes are sorted by graph.
 
-    Args:
-        counts: ``counts[g]`` nodes of graph g, on the host, int64.
-        device: the device of the nodes.
-        total: the number of all nodes.
-
     Attributes:
+        counts: ``counts[g]`` nodes of graph g, on the host, int64.
         ptr: the first node of each graph, and the end of the last, on the device of the nodes.
+        total: the number of all nodes.
     """
 
     def __init__(self, counts: Tensor, device: torch.device, total: int | None = None) -> None:
         if not is_traced():
-            check_counts(counts, total)
+            right = (
+                counts.dim() == 1 and counts.dtype == torch.int64 and counts.device.type == "cpu"
+            )
+            right = right and counts.numpy().min(initial=0) >= 0
+            if not right or total not in (None, total_of(counts)):
+                raise ValueError(
+                    f"'counts' must be int64 numbers of {total or 'some'} nodes, one per graph, on "
+                    f"the CPU, not {counts}."
+                )
         self.counts, self.ptr = counts, send(begins(counts), device)
         self.total = total_of(counts) if total is None else total
 
@@ -65,18 +70,6 @@ class Sizes:
     def batch(self) -> Tensor:
         """The graph of each node, on the device."""
         return owners(self.ptr, self.total)
-
-
-def check_counts(counts: Tensor, total: int | None) -> None:
-    """Raise unless ``counts`` are numbers of nodes, on the host, of ``total`` nodes."""
-    if counts.dim() != 1 or counts.dtype != torch.int64 or counts.device.type != "cpu":
-        raise ValueError(
-            f"'counts' must be int64 numbers on the CPU, one per graph, not {counts.dtype} of "
-            f"shape {list(counts.shape)} on {counts.device}."
-        )
-    numbers = counts.numpy()
-    if numbers.min(initial=0) < 0 or total not in (None, numbers.sum()):
-        raise ValueError(f"'counts' must be numbers of {total or 'some'} nodes, not {numbers}.")
 
 
 @as_operator("total(Tensor counts) -> SymInt", lambda counts: new_size(min=1))

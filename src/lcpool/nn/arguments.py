@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -33,6 +34,18 @@ def check_arguments(**given: Any) -> None:
             raise TypeError(f"'{name}' must be {rule.words}, not {value!r}.")
         if not rule.allows(value):
             raise ValueError(f"'{name}' must be {rule.words}, not {value!r}.")
+
+
+def arguments_repr(layer: nn.Module) -> str:
+    """The repr of a layer: arguments without a default, the ratio, and what is not the default."""
+    known, shown = {**vars(layer), **layer._modules}, []
+    for name, argument in inspect.signature(type(layer)).parameters.items():
+        value = known.get(name)
+        if argument.default is argument.empty and name in known:
+            shown.append(str(value))
+        elif value is not None and (name == "ratio" or str(value) != str(argument.default)):
+            shown.append(f"{name}={value}")
+    return f"{type(layer).__name__}({', '.join(shown)})"
 
 
 def _real(value: Any) -> bool:

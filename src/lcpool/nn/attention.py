@@ -16,8 +16,8 @@ from lcpool.graph.edges import Edges, Entries
 from lcpool.graph.graph import check_channels, check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
-from lcpool.nn.arguments import check_arguments
-from lcpool.nn.conv import checked, edges_for
+from lcpool.nn.arguments import arguments_repr, check_arguments
+from lcpool.nn.conv import edges_for
 from lcpool.ops.neighbour_max import neighbour_max
 from lcpool.ops.readout import softmax
 from lcpool.ops.weighted_sum import entry_dot
@@ -51,9 +51,7 @@ class ClusterAttention(nn.Module):
             in_channels=in_channels, conv=conv, dropout=dropout, negative_slope=negative_slope
         )
         super().__init__()
-        self.in_channels = in_channels
-        self.dropout = dropout
-        self.negative_slope = negative_slope
+        self.in_channels, self.dropout, self.negative_slope = in_channels, dropout, negative_slope
         self.lin = nn.Linear(in_channels, in_channels)
         self.att_master = nn.Linear(in_channels, 1)
         self.att_node = nn.Linear(in_channels, 1, bias=False)
@@ -78,24 +76,22 @@ class ClusterAttention(nn.Module):
     ) -> Assignment:
         """S, with an entry per edge, sorted by cluster."""
         check_channels(self, x)
-        edges = edge_index if isinstance(edge_index, Edges) else checked(edge_index, x)
+        edges = edge_index
+        if not isinstance(edges, Edges):
+            edges = Edges(edges, x.size(0), like=x)
         check_edge_attr(edge_weight, edges.index)
         edge_weight = one_weight(edge_weight, x.dtype)
         if self.conv is not None:
             edge_index = edges_for(self.conv, edges)
             x = self.conv(x=x, edge_index=edge_index, edge_weight=edge_weight)
         entries = Entries.by_target(edges.into, edges.num_nodes)
-        query, key = self.att_master(self.lin(neighbour_max(x, edges))), self.att_node(x)
-        logits = sum_of_ends(wide(query), wide(key), entries)
+        query = wide(self.att_master(self.lin(neighbour_max(x, edges))))
+        key, one = wide(self.att_node(x)), torch.ones_like(query)
+        # q_j + k_i as (q_j, 1) · (1, k_i): its gradients are deterministic.
+        ends = torch.cat([query, one], dim=-1), torch.cat([one, key], dim=-1)
+        logits = entry_dot(*ends, entries)
         value = softmax(F.leaky_relu(logits, self.negative_slope), edges.into.ptr).to(x.dtype)
         value = F.dropout(value, p=self.dropout, training=self.training)
         return Assignment.of_entries(entries, value)
 
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.in_channels})"
-
-
-def sum_of_ends(query: Tensor, key: Tensor, entries: Entries) -> Tensor:
-    """q_j + k_i for each entry (i, j), as (q_j, 1) · (1, k_i): its gradients are deterministic."""
-    one = torch.ones_like(key)
-    return entry_dot(torch.cat([query, one], dim=-1), torch.cat([one, key], dim=-1), entries)
+    __repr__ = arguments_repr

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch_geometric import nn as pyg
 
-from lcpool.graph.checks import Checks, check_edge_index
 from lcpool.graph.edges import Edges, loop_weights
 from lcpool.graph.graph import check_channels, check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight
@@ -67,7 +66,7 @@ class OnEdges:
         if isinstance(edge_index, Edges):
             return self.on(x, edge_index, edge_weight)
         if self.takes_edges and are_plain(x, edge_index):
-            edges = checked(edge_index, x)
+            edges = Edges(edge_index, x.size(0), like=x)
             check_edge_attr(edge_weight, edges.index)
             return self.on(x, edges, one_weight(edge_weight, x.dtype))
         out: Tensor = super().forward(x, edge_index, edge_weight, *more, **named)  # type: ignore[misc]
@@ -125,9 +124,8 @@ class FastLEConv(OnEdges, pyg.LEConv):  # type: ignore[misc]
 
 def are_plain(x: Any, edge_index: Any) -> bool:
     """Whether there is one matrix of features, and edges as a dense index."""
-    if type(x) is not Tensor or type(edge_index) is not Tensor:
-        return False
-    return x.dim() == 2 and edge_index.layout == torch.strided
+    tensors = type(x) is Tensor and type(edge_index) is Tensor
+    return tensors and x.dim() == 2 and edge_index.layout == torch.strided
 
 
 def is_unwatched(conv: Any) -> bool:
@@ -138,20 +136,14 @@ def is_unwatched(conv: Any) -> bool:
     return conv.flow == "source_to_target" and not conv.explain and not hooked
 
 
-def checked(edge_index: Tensor, x: Tensor) -> Edges:
-    """The edges, after a check that they connect rows of ``x``."""
-    checks = Checks()
-    edges = Edges.trusted(check_edge_index(edge_index, x.size(0), checks, like=x), x.size(0))
-    checks.settle()
-    return edges
-
-
 def gcn_sparse(x: Tensor, edges: Edges, edge_weight: Tensor) -> Tensor:
     """D^(-1/2) (A + I) D^(-1/2) X, where I has a self-loop for each node without one in A."""
     weight = edge_weight.to(x.dtype)
     own = loop_weights(edges.index, weight, x.size(0)).unsqueeze(-1)
     weight = weight.masked_fill(edges.index[0] == edges.index[1], 0.0)
-    root = inverse_root(own + weighted_sum(torch.ones_like(own), weight, edges.entries))
+    degree = own + weighted_sum(torch.ones_like(own), weight, edges.entries)
+    positive = degree > 0
+    root = degree.where(positive, 1.0).rsqrt().where(positive, 0.0)  # gradient 0 where it is 0
     x = root * x
     return root * (own * x + weighted_sum(x, weight, edges.entries))
 
@@ -165,12 +157,6 @@ def gcn_complete(x: Tensor, A: Tensor) -> Tensor:
     A = A * (1 - eye) + eye
     root = A.sum(1).clamp(min=1).rsqrt()
     return aggregate(root.unsqueeze(-1) * A * root.unsqueeze(1), x)
-
-
-def inverse_root(degree: Tensor) -> Tensor:
-    """d^(-1/2), and 0 with gradient 0 where d is not positive."""
-    positive = degree > 0
-    return degree.where(positive, 1.0).rsqrt().where(positive, 0.0)
 
 
 def aggregate(A: Tensor, x: Tensor) -> Tensor:

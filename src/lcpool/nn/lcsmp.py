@@ -123,10 +123,6 @@ class Bias(nn.Module):
 
 def is_plain(layer: nn.Module) -> bool:
     """Whether a layer is a ``Linear`` or ``Bias`` itself, without hooks."""
-    hooked = (
-        layer._forward_hooks
-        or layer._forward_pre_hooks
-        or layer._backward_hooks
-        or layer._backward_pre_hooks
-    )
-    return type(layer) in (nn.Linear, Bias) and not hooked
+    before = layer._forward_pre_hooks or layer._backward_pre_hooks
+    after = layer._forward_hooks or layer._backward_hooks
+    return type(layer) in (nn.Linear, Bias) and not before and not after

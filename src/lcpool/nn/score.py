@@ -15,13 +15,15 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from lcpool.graph.graph import Graph, check_channels
 from lcpool.graph.precision import wide
-from lcpool.nn.arguments import check_arguments
+from lcpool.nn.arguments import arguments_repr, check_arguments
 from lcpool.nn.conv import convolve
 from lcpool.ops.readout import graph_softmax
 
 # Strictly increasing: their input orders nodes as their output does, without ties by saturation.
 INCREASING = (torch.tanh, torch.sigmoid, nn.functional.tanh, nn.functional.sigmoid)
 INCREASING_MODULES = (nn.Tanh, nn.Sigmoid)
+# What a score function gets if it names it as an argument.
+GIVEN = ("edge_attr", "batch", "batch_size")
 
 
 class Score(nn.Module):
@@ -111,8 +113,7 @@ class ProjectionScore(Score):
         score: Tensor = self.project(x)
         return score
 
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.in_channels})"
+    __repr__ = arguments_repr
 
 
 class Projection(nn.Module):
@@ -168,28 +169,20 @@ class ConvScore(Score):
         if not self.asked:
             return convolve(self.conv, x, graph.edges)
         check_channels(self.conv, x)
-        more = {name: _GIVEN[name](graph) for name in self.asked}
+        given = (graph.edge_attr, graph.batch_vector(), graph.batch_size)
+        more = {name: value for name, value in zip(GIVEN, given, strict=True) if name in self.asked}
         return self.conv(x, graph.edge_index, **more)
 
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.conv})"
-
-
-# What a score function gets if it names it as an argument.
-_GIVEN: dict[str, Callable[[Graph], Any]] = {
-    "edge_attr": lambda graph: graph.edge_attr,
-    "batch": Graph.batch_vector,
-    "batch_size": lambda graph: graph.batch_size,
-}
+    __repr__ = arguments_repr
 
 
 def asked_for(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Which of ``edge_attr``, ``batch`` and ``batch_size`` a callable names as arguments."""
+    """Which of ``GIVEN`` a callable names as arguments."""
     try:
         known = inspect.signature(getattr(function, "forward", function)).parameters
     except (TypeError, ValueError):  # some functions written in C have no signature
         return ()
-    names = [name for name in _GIVEN if name in known]
+    names = [name for name in GIVEN if name in known]
     if isinstance(function, MessagePassing):
         names = [name for name in names if known[name].default is inspect.Parameter.empty]
     return tuple(names)

@@ -91,9 +91,6 @@ class ASAPooling(LocalAssignmentPooling):
         graph = self.check(x, edge_index, edge_weight, batch, batch_size)
         return super().forward(with_self_loops(graph), attn=attn)
 
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.in_channels}, {self._size_repr()})"
-
 
 def with_self_loops(graph: Graph) -> Graph:
     """The graph of A + I: each node gets a self-loop of weight 1 unless it has one."""

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lcpool.graph.assignment import Assignment
-from lcpool.graph.checks import Checks, check_edge_index
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph, check_channels, check_edge_attr, check_features, edge_weight
 from lcpool.graph.sizes import Sizes
@@ -86,17 +85,16 @@ class Pooling(nn.Module):
 
         By default the edges have weights if those of the input or the entries of S have.
         """
-        weight = edge_weight(graph.edge_attr, graph.x.dtype)
         plan = None
         if graph.sizes is not None and S.sizes is not None:
             plan = KeepPlan(graph.sizes, S.sizes)
-        index, total = connect_assignment(
-            graph.edge_index, S.assignment, weight, graph.batch, plan, False, MAX_EDGES,
-            graph.checks,
+        index, weight = connect_assignment(
+            graph.edge_index, S.assignment, edge_weight(graph.edge_attr, graph.x.dtype),
+            graph.batch, plan, False, MAX_EDGES, graph.checks,
         )  # fmt: skip
-        unweighted = weight is None and S.assignment.weight is None
+        unweighted = graph.edge_attr is None and S.assignment.weight is None
         edges = Edges.trusted(index, S.num_pooled, graph.edges.symmetric, in_order=True)
-        return edges, None if unweighted else total
+        return edges, None if unweighted else weight
 
     def lift(self, x: Tensor, S: Assignment) -> Tensor:
         """Features of the pooled nodes on the input nodes; by default S X'."""
@@ -168,7 +166,6 @@ class Pooling(nn.Module):
     def pooled(self, graph: Graph, selected: Selection | Assignment) -> Pooled:
         """The output, from what :meth:`select` returned."""
         S = self._selection(graph, selected)
-        sizes = self._sizes(graph, S)
         X = self.reduce(graph, S)
         if not isinstance(X, Tensor) or X.dim() != 2 or X.size(0) != S.num_pooled:
             self._refuse(
@@ -176,31 +173,38 @@ class Pooling(nn.Module):
                 f"nodes, not {shape_of(X)}"
             )
         edges, attr = self._edges(S, self.connect(graph, S))
-        after = Graph(X, edges, attr, S.batch, graph.batch_size, sizes, graph.checks)
-        return Pooled.of(after, S, self.lift, **self._loss(graph, S))
+        after = Graph(X, edges, attr, S.batch, graph.batch_size, S.sizes, graph.checks)
+        return Pooled.of(after, S, lifting=self.lift, **self._loss(graph, S))
 
     def _selection(self, graph: Graph, selected: Any) -> Selection:
-        if isinstance(selected, Selection):
-            return selected
-        if not isinstance(selected, Assignment):
-            self._refuse(f"'select' must return an Assignment, not {type(selected).__name__}")
-        try:
-            S = Selection.of(selected, graph)
-        except ValueError as error:
-            self._refuse(f"'select' returned an assignment that cannot be used: {error}", error)
-        if S.sizes is not None:
-            self._check_counts(graph, S.sizes.counts)
-            self._warn_of_empty(graph.host_counts(), S.sizes.counts)
-        return S
-
-    def _check_counts(self, graph: Graph, found: Tensor) -> None:
-        """Refuse a ``pooled_counts`` that contradicts ``select``."""
-        counts = None if graph.sizes is None else self.pooled_counts(graph.sizes.counts)
-        if counts is not None and not torch.equal(counts, found):
+        """What ``select`` returned, with the sizes of the pooled graphs if the host knows them."""
+        S = selected
+        if isinstance(S, Assignment):
+            try:
+                S = Selection.of(S, graph)
+            except ValueError as error:
+                self._refuse(f"'select' returned an assignment that cannot be used: {error}", error)
+            if S.sizes is not None:
+                self._warn_of_empty(graph.host_counts(), S.sizes.counts)
+        elif not isinstance(S, Selection):
+            self._refuse(f"'select' must return an Assignment, not {type(S).__name__}")
+        elif S.sizes is not None:
+            return S
+        if graph.sizes is None or is_traced():
+            return S
+        counts = self.pooled_counts(graph.sizes.counts)
+        if counts is None:
+            return S
+        sizes = S.sizes
+        if sizes is None:
+            sizes = Sizes(S.batch.bincount(minlength=graph.batch_size).cpu(), graph.x.device)
+            S = replace(S, sizes=sizes)
+        if not torch.equal(counts, sizes.counts):
             self._refuse(
-                f"'pooled_counts' returned {_few(counts)} nodes per graph, but 'select' made "
-                f"{_few(found)}: correct it, or let it return None"
+                f"'pooled_counts' returned {counts[:8].tolist()} nodes for the first graphs, but "
+                f"'select' made {sizes.counts[:8].tolist()}: correct it, or let it return None"
             )
+        return S
 
     def _warn_of_empty(self, before: Tensor, after: Tensor) -> None:
         """Warn once that graphs lose all their nodes: their readouts are zero."""
@@ -217,34 +221,19 @@ class Pooling(nn.Module):
         try:
             edges, attr = connected
         except (TypeError, ValueError) as error:
-            self._refuse(f"'connect' must return edge_index, edge_attr, not {shape_of(connected)}",
-                         error)  # fmt: skip
+            what = f"'connect' must return edge_index, edge_attr, not {shape_of(connected)}"
+            self._refuse(what, error)
         if isinstance(edges, Edges):
-            if edges.num_nodes != S.num_pooled:
-                self._refuse(
-                    f"'connect' returned edges of {edges.num_nodes} nodes, not {S.num_pooled}"
-                )
+            count = edges.num_nodes
+            if count != S.num_pooled:
+                self._refuse(f"'connect' returned edges of {count} nodes, not {S.num_pooled}")
             return edges, attr
-        checks = Checks()
         try:
-            edges = Edges.trusted(
-                check_edge_index(edges, S.num_pooled, checks, S.batch), S.num_pooled
-            )
+            edges = Edges(edges, S.num_pooled, like=S.batch)
             check_edge_attr(attr, edges.index)
-            checks.settle()
         except (TypeError, ValueError) as error:
             self._refuse(f"'connect' returned edges that cannot be used: {error}", error)
         return edges, attr
-
-    def _sizes(self, graph: Graph, S: Selection) -> Sizes | None:
-        """The number of nodes of each pooled graph, if the host knows it."""
-        if S.sizes is not None or graph.sizes is None or is_traced():
-            return S.sizes
-        if self.pooled_counts(graph.sizes.counts) is None:
-            return None
-        found = S.batch.bincount(minlength=graph.batch_size).cpu()
-        self._check_counts(graph, found)
-        return Sizes(found, graph.x.device)
 
     def _loss(self, graph: Graph, S: Selection) -> dict[str, Any]:
         """The auxiliary losses: by name, their weighted sum, and that sum for each graph."""
@@ -259,9 +248,8 @@ class Pooling(nn.Module):
                     f"the loss '{name}' must have one value per graph, shape "
                     f"[{graph.batch_size}], not {shape_of(value)}"
                 )
-        total = next(iter(losses.values())).new_zeros(graph.batch_size)
-        for name, value in losses.items():
-            total = total + self.loss_weights.get(name, 1.0) * value
+        weighted = [self.loss_weights.get(name, 1.0) * value for name, value in losses.items()]
+        total = sum(weighted, torch.zeros_like(weighted[0]))
         has_nodes = graph.node_counts() > 0
         return {
             "losses": {name: mean_where(has_nodes, value) for name, value in losses.items()},
@@ -276,11 +264,6 @@ class Pooling(nn.Module):
 
     def _refuse(self, what: str, error: Exception | None = None) -> NoReturn:
         raise PoolingError(f"{self.class_name}: {what.rstrip('.')}.") from error
-
-
-def _few(counts: Tensor) -> str:
-    shown = ", ".join(map(str, counts[:8].tolist()))
-    return f"[{shown}{', …' if counts.numel() > 8 else ''}]"
 
 
 def shape_of(value: Any) -> str:

@@ -15,7 +15,7 @@ from lcpool.graph.graph import Graph, edge_weight
 from lcpool.graph.lazy import lazy
 from lcpool.graph.precision import wide
 from lcpool.graph.sizes import Sizes
-from lcpool.nn.arguments import check_arguments
+from lcpool.nn.arguments import arguments_repr, check_arguments
 from lcpool.nn.conv import convolve
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.dense import neighbour_sum
@@ -80,8 +80,13 @@ class DenseAssignmentPooling(Pooling):
 
     def select(self, graph: Graph) -> Clusters:
         weight = edge_weight(graph.edge_attr, graph.x.dtype)
-        if not is_traced():
-            check_complete(graph.batch_size, self.num_clusters)
+        edges = graph.batch_size * self.num_clusters**2
+        if not is_traced() and edges > MAX_EDGES:
+            raise ValueError(
+                f"{graph.batch_size:,} graphs of {self.num_clusters:,} clusters each would have "
+                f"{edges:,} edges. Graphs are counted from 0 to the largest number in 'batch': is "
+                f"that right? If so, pool fewer graphs at a time."
+            )
         logits, shape = self.logits(graph, weight), (graph.num_nodes, self.num_clusters)
         if logits.shape != shape:
             raise ValueError(
@@ -113,18 +118,7 @@ class DenseAssignmentPooling(Pooling):
             weight = None if S.weight is None else wide(S.weight)
             return self.dense_losses(graph, weight, dense, wide(S.A))
 
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.assign}, {self.num_clusters})"
-
-
-def check_complete(batch_size: int, k: int) -> None:
-    """Raise if complete graphs of k nodes have so many edges that it must be a mistake."""
-    if batch_size * k**2 > MAX_EDGES:
-        raise ValueError(
-            f"{batch_size:,} graphs of {k:,} clusters each would have {batch_size * k**2:,} edges. "
-            f"Graphs are counted from 0 to the largest number in 'batch': is that right? If so, "
-            f"pool fewer graphs at a time."
-        )
+    __repr__ = arguments_repr
 
 
 def complete_edges(batch_size: int, k: int, device: torch.device) -> Edges:

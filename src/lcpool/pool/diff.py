@@ -73,6 +73,3 @@ class DiffPooling(DenseAssignmentPooling):
         # As in PyG, 1e-15 keeps the gradient finite where the softmax has underflowed to 0.
         entropy = -(S.value * (S.value + 1e-15).log()).sum(-1)
         return {"link": link, "entropy": safe_div(graph_sum(entropy, graph), n)}
-
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.in_channels}, {self.num_clusters})"

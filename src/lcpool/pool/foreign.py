@@ -38,9 +38,7 @@ class ForeignPooling(Pooling):
         return self.layer(graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector())
 
     def pooled(self, graph: Graph, selected: Any) -> Pooled:
-        after = self._graph(graph, selected)
-        items = (after.x, after.edge_index, after.edge_attr, after.batch_vector())
-        return Pooled(*items, graph=after, **self._loss_of(selected, graph))
+        return Pooled.of(self._graph(graph, selected), **self._loss_of(selected, graph))
 
     def _graph(self, graph: Graph, out: Any) -> Graph:
         """The pooled graph in the output of the layer, checked."""
@@ -59,10 +57,8 @@ class ForeignPooling(Pooling):
     def _loss_of(self, out: Any, graph: Graph) -> dict[str, Any]:
         """The loss in the output of the layer, for ``Pooled``."""
         loss = getattr(out, "loss", None)
-        if loss is None or (isinstance(loss, int | float) and loss == 0):
-            return {}
-        if isinstance(loss, int | float):
-            loss = graph.x.new_tensor(float(loss))
+        if loss is None or isinstance(loss, int | float):
+            return {"loss": loss} if loss else {}
         if isinstance(loss, Tensor) and loss.numel() == 1:
             return {"loss": loss.reshape(())}
         if not isinstance(loss, Tensor) or loss.shape != (graph.batch_size,):

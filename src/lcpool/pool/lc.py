@@ -72,7 +72,7 @@ class LCPooling(LocalClusterPooling):
         super().__init__(
             score, cluster, ratio, min_score, multiplier, self_loops, edge_fill, max_edges, hops
         )
-        self.in_channels = in_channels
+        self.in_channels, self.hidden_channels, self.rescale = in_channels, hidden_channels, rescale
 
     def choose(
         self, X: Tensor, graph: Graph, plan: KeepPlan | None, attn: Tensor | None
@@ -85,18 +85,12 @@ class LCPooling(LocalClusterPooling):
         return score_and_select(X, graph, plan, parameters)
 
     def fused(self, graph: Graph) -> LCSMPParameters | None:
-        r"""The parameters, where one operator can do scores, softmax, top-k and gate; else None.
+        """The parameters, where one operator can do scores, softmax, top-k and gate; else None.
 
-        ==========================  ============================================================
-        it needs                    because
-        ==========================  ============================================================
-        an ``LCSMP``, no subclass   a subclass may compute anything
-        its layers without hooks    a hook, or a stack of runs, must see each layer
-        no ``rescale``              the operator gates with h, not with n·h
-        ``ratio``                   with ``min_score`` the scores decide how many nodes are kept
-        nodes sorted by graph       the kernel loops over the rows of each graph
-        float32 or float64          16 bits are widened first, and autocast chooses types itself
-        ==========================  ============================================================
+        It gates with h, not with n·h (``rescale``), must know how many nodes are kept, and loops
+        over the rows of each graph, so these must be sorted. A subclass of LCSMP may compute
+        anything; a hook, or a stack of runs, must see each layer. 16 bits are widened first, and
+        autocast chooses types itself.
         """
         score, x = self.score, graph.x
         if type(score) is not LCSMP or score.rescale or self.ratio is None or graph.sizes is None:
@@ -104,14 +98,3 @@ class LCPooling(LocalClusterPooling):
         if wide(x) is not x or torch.is_autocast_enabled(x.device.type):
             return None
         return score.plain_parameters()
-
-    def __repr__(self) -> str:
-        shown = [str(self.in_channels), self._size_repr()]
-        score = self.score
-        default = {"multiplier": 1.0, "self_loops": True, "edge_fill": None, "hops": HOPS}
-        if isinstance(score, LCSMP) and score.hidden_channels != self.in_channels:
-            shown.append(f"hidden_channels={score.hidden_channels}")
-        shown += [f"cluster={self.cluster}"] if self.cluster is not None else []
-        shown += [f"{k}={getattr(self, k)}" for k, v in default.items() if getattr(self, k) != v]
-        shown += ["rescale=True"] if isinstance(score, LCSMP) and score.rescale else []
-        return f"{self.__class__.__name__}({', '.join(shown)})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,10 +76,6 @@ class LocalAssignmentPooling(ScoredPooling):
         super().__init__(score, ratio, min_score, multiplier, max_edges)
         self.assign, self.self_loops, self.verify = assign, self_loops, verify
 
-    @property
-    def reader(self) -> Any:
-        return self.assign
-
     def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
         """X* = SᵀX, and S = f(X, A)."""
         if self.assign is None:
@@ -95,8 +90,7 @@ class LocalAssignmentPooling(ScoredPooling):
             )
         x = graph.x
         if self.verify:
-            local = ~S.strays(graph.edge_index).any()
-            x = graph.checks.require(x, local, lambda: NOT_LOCAL)
+            x = graph.checks.require(x, ~S.strays(graph.edge_index).any(), lambda: NOT_LOCAL)
         return S.reduce(x), S
 
     def assigned(
@@ -119,10 +113,6 @@ class LocalAssignmentPooling(ScoredPooling):
             graph.batch, S.plan, self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
         return Edges.trusted(index, S.num_pooled, graph.edges.symmetric, in_order=True), weight
-
-    def __repr__(self) -> str:
-        name = self.__class__.__name__
-        return f"{name}({self.assign}, {self.score}, {self._size_repr()})"
 
 
 class LocalClusterPooling(ScoredPooling):
@@ -164,10 +154,6 @@ class LocalClusterPooling(ScoredPooling):
         self.cluster, self.self_loops = cluster, self_loops
         self.edge_fill, self.hops = edge_fill, check_hops(hops)
 
-    @property
-    def reader(self) -> Any:
-        return self.cluster
-
     def gather(self, graph: Graph) -> tuple[Tensor, None]:
         """X* = v(X, A)."""
         if self.cluster is None:
@@ -204,12 +190,11 @@ class LocalClusterPooling(ScoredPooling):
             graph.edge_index, graph.edge_attr, perm, graph.num_nodes, edges, self.edge_fill
         )
 
-    def __repr__(self) -> str:
-        cluster = "" if self.cluster is None else f", cluster={self.cluster}"
-        return f"{self.__class__.__name__}({self.score}{cluster}, {self._size_repr()})"
-
 
 def _mean_of_clusters(
     edge_index: Tensor, perm: Tensor, num_nodes: int, dtype: torch.dtype
 ) -> Assignment:
-    return clusters(edge_index, perm, num_nodes).row_means(dtype)
+    """(I + A)(:, î) with equal weights in each row, which sum to one."""
+    node, cluster, _ = clusters(edge_index, perm, num_nodes).distinct()
+    weight = 1 / torch.bincount(node, minlength=num_nodes)[node].double()
+    return Assignment.trusted(node, num_nodes, cluster, perm.numel(), weight.to(dtype))

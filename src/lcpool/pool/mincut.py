@@ -71,6 +71,3 @@ class MinCutPooling(DenseAssignmentPooling):
         A = A * (1 - torch.eye(self.num_clusters, dtype=A.dtype, device=A.device))
         root = safe_sqrt(A.sum(-1)).unsqueeze(1)
         return safe_div(safe_div(A, root.expand_as(A)), root.mT.expand_as(A))
-
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.in_channels}, {self.num_clusters})"

@@ -25,7 +25,7 @@ class NoPooling(Pooling):
         return counts
 
     def pooled(self, graph: Graph, selected: Selection | Assignment) -> Pooled:
-        return Pooled.of(graph, self._selection(graph, selected), self.lift)
+        return Pooled.of(graph, self._selection(graph, selected), lifting=self.lift)
 
 
 def _identity(num_nodes: int, device: torch.device) -> Assignment:

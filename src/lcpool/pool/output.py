@@ -67,17 +67,14 @@ class Pooled(_Items):
         return self
 
     @classmethod
-    def of(
-        cls,
-        graph: Graph,
-        S: Selection,
-        lifting: Callable[[Tensor, Assignment], Tensor],
-        **attributes: Any,
-    ) -> Pooled:
-        """The output of a pooling that selected S and made ``graph``."""
+    def of(cls, graph: Graph, S: Selection | None = None, **attributes: Any) -> Pooled:
+        """The output of a pooling that selected S, if that is known, and made ``graph``."""
+        perm = score = made = None
+        if S is not None:
+            perm, score, made = S.perm, S.score, S.__dict__.get("assignment", S.S)
         return cls(
-            graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(), S.perm, S.score,
-            graph=graph, made=S.made, lifting=lifting, **attributes,
+            graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(), perm, score,
+            graph=graph, made=made, **attributes,
         )  # fmt: skip
 
     @lazy

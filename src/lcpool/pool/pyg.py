@@ -20,11 +20,9 @@ def accept_pyg_state(
 ) -> None:
     """Let ``module.load_state_dict`` also take the state of PyG's layer of the same name.
 
-    Args:
-        module: the layer here.
-        names: prefixes of PyG's parameter names, and the prefixes here.
-        halves: PyG's linear layers on two concatenated vectors, and the two layers here.
-        absorb: the convolution to multiply by PyG's additional factor ``select.weight``, if any.
+    ``names`` has the prefixes of PyG's parameter names and those here, ``halves`` PyG's linear
+    layers on two concatenated vectors and the two layers here. ``absorb`` is the convolution to
+    multiply by PyG's additional factor ``select.weight``, if any.
     """
     hook = partial(_rename, names=names, halves=halves or {}, absorb=absorb)
     module.register_load_state_dict_pre_hook(hook)  # type: ignore[no-untyped-call]

@@ -56,6 +56,4 @@ class SAGPooling(LocalAssignmentPooling):
         accept_pyg_state(self, {"gnn.": "score.conv."}, absorb="score.conv")
 
     def __repr__(self) -> str:
-        name, GNN = self.__class__.__name__, self.GNN.__name__
-        size = f"{self._size_repr()}, multiplier={self.multiplier}"
-        return f"{name}({GNN}, {self.in_channels}, {size})"
+        return f"{self.class_name}({self.GNN.__name__}, {self.in_channels}, {self.size_repr()})"

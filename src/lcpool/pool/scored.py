@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -12,7 +11,7 @@ from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Trust
 from lcpool.graph.graph import Graph, check_channels, check_features
 from lcpool.nn import ConvScore, Score
-from lcpool.nn.arguments import check_arguments
+from lcpool.nn.arguments import arguments_repr, check_arguments
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.gate import gate
 from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, keep_counts, topk
@@ -36,9 +35,6 @@ class KeptNodes(Selection):
     x: Tensor
     place: Tensor | None = None
     plan: KeepPlan | None = None
-
-    def at(self, index: Tensor) -> Self:
-        return replace(super().at(index), x=self.x[index], place=None, plan=None)
 
     @property
     def kept(self) -> Kept:
@@ -71,11 +67,6 @@ class ScoredPooling(Pooling):
         self.score = score if isinstance(score, Score) else ConvScore(score)
         self.ratio = None if min_score is not None else check_ratio(ratio)
         self.min_score, self.multiplier, self.max_edges = min_score, multiplier, max_edges
-
-    @property
-    def reader(self) -> Any:
-        """The part that reads x before the score does, or None."""
-        return None
 
     def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
         """X*, and S of all clusters if it was computed for it."""
@@ -139,21 +130,12 @@ class ScoredPooling(Pooling):
         *,
         batch_size: int | None = None,
     ) -> Pooled:
-        """Pool a batch of graphs.
+        """Pool a batch of graphs, as :meth:`Pooling.forward` does.
 
-        Args:
-            x: node features, ``[num_nodes, channels]``; or a checked :class:`Graph`.
-            edge_index: source and target of each edge, ``[2, num_edges]``; or a checked
-                :class:`Graph`, whose features are not used.
-            edge_attr: edge weights or attributes.
-            batch: the graph of each node; one graph if None. Need not be sorted.
-            attn: features to score nodes by, in place of X*. Then these have the layer's width,
-                and x may have any other.
-            batch_size: the number of graphs. Pass it to count empty graphs at the end, and to
-                spare a GPU a synchronisation.
+        With ``attn``, nodes are scored by these features in place of X*. Then they have the layer's
+        width, and x may have any other.
         """
-        width_of_x = attn is None or self.reader is not None
-        graph = self.check(x, edge_index, edge_attr, batch, batch_size, width_of_x)
+        graph = self.check(x, edge_index, edge_attr, batch, batch_size, width=attn is None)
         if attn is None:
             return self.pooled(graph, self.select(graph))
         attn = check_features("attn", attn, like=graph.x)
@@ -161,5 +143,9 @@ class ScoredPooling(Pooling):
             check_channels(layer, attn, "attn")
         return self.pooled(graph, self.select(graph, attn))
 
-    def _size_repr(self) -> str:
-        return f"ratio={self.ratio}" if self.min_score is None else f"min_score={self.min_score}"
+    __repr__ = arguments_repr
+
+    def size_repr(self) -> str:
+        """How many nodes are kept and what they are multiplied by, as PyG writes it."""
+        size = f"ratio={self.ratio}" if self.min_score is None else f"min_score={self.min_score}"
+        return f"{size}, multiplier={self.multiplier}"

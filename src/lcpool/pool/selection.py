@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Self
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -57,7 +55,7 @@ class Selection:
         if S.num_nodes != graph.num_nodes:
             raise ValueError(f"S has {S.num_nodes} rows (labels) for {graph.num_nodes} nodes.")
         checks = Checks()  # not the graph's: a pooling can be wrong where the data are trusted
-        S = S.checked(checks)
+        checks.adopt(S.checks)
         of_entry = graph.batch_vector()[S.node_index]
         owner = of_entry.new_full((S.num_clusters,), -1).index_put((S.cluster_index,), of_entry)
         owner = checks.require(owner, (owner >= 0).all(), lambda: EMPTY)
@@ -78,28 +76,12 @@ class Selection:
         """The number of pooled nodes of all graphs together."""
         return self.batch.numel()
 
-    def at(self, index: Tensor) -> Self:
-        """Only some of the pooled nodes; ``index`` must rise, so that they stay sorted."""
-        perm, score = (None if v is None else v[index] for v in (self.perm, self.score))
-        S = partial(_columns, self, index)
-        return replace(self, S=S, batch=self.batch[index], sizes=None, perm=perm, score=score)
-
     @lazy
     def assignment(self) -> Assignment:
         """S, with a column for each pooled node."""
         return self.S if isinstance(self.S, Assignment) else self.S()
 
-    @property
-    def made(self) -> Assignment | Callable[[], Assignment]:
-        """S if it was made already, else the function that makes it."""
-        found: Assignment | None = self.__dict__.get("assignment")
-        return self.S if found is None else found
-
     def __repr__(self) -> str:
         tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}
         shapes = ", ".join(f"{name}={list(v.shape)}" for name, v in tensors.items())
         return f"{self.__class__.__name__}({shapes})"
-
-
-def _columns(selection: Selection, index: Tensor) -> Assignment:
-    return selection.assignment.columns(index)

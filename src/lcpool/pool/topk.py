@@ -44,5 +44,4 @@ class TopKPooling(LocalAssignmentPooling):
         accept_pyg_state(self, {"select.weight": "score.project.weight"})
 
     def __repr__(self) -> str:
-        size = f"{self._size_repr()}, multiplier={self.multiplier}"
-        return f"{self.__class__.__name__}({self.in_channels}, {size})"
+        return f"{self.class_name}({self.in_channels}, {self.size_repr()})"

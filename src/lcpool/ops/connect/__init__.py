@@ -213,11 +213,11 @@ def assignment_connect(
     checks = Checks()
     edge_index = check_edge_index(edge_index, assignment.num_nodes, checks, assignment.node_index)
     check_edge_attr(edge_weight, edge_index)
-    S = assignment.checked(checks)
+    checks.adopt(assignment.checks)
     if edge_weight is not None:
         edge_weight = one_weight_per_edge(edge_weight, edge_weight.dtype)
     options = (self_loops, max_edges, checks)
-    return connect_assignment(edge_index, S, edge_weight, None, None, *options)
+    return connect_assignment(edge_index, assignment, edge_weight, None, None, *options)
 
 
 def surviving_edge_attr(
