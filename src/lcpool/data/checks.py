@@ -106,20 +106,6 @@ class EdgeCounts(NamedTuple):
         )
 
 
-def warn_of_directed(graphs: GraphSet) -> None:
-    """Warn if some edges have no reverse edge."""
-    edges = EdgeCounts.of(graphs)
-    if edges.one_way:
-        warn_once(
-            f"{graphs.name}: {edges.one_way} edges, in {edges.one_way_graphs} of {len(graphs)} "
-            f"graphs, have no reverse edge: messages flow only from source to target. If the "
-            f"graphs are meant to be undirected, add the reverse edges: "
-            f"torch_geometric.transforms.ToUndirected() does so for PyG graphs. If they are meant "
-            f"to be directed, ignore this, or silence it: "
-            f"warnings.filterwarnings('ignore', category=lcpool.data.DataWarning)."
-        )
-
-
 def oddities(graphs: GraphSet) -> Iterator[str]:
     """What may not be as intended, apart from what :func:`~lcpool.data.load_dataset` warns of."""
     edges, num_nodes = EdgeCounts.of(graphs), graphs.x.size(0)
