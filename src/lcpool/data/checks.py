@@ -65,21 +65,13 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
 
 
 class EdgeCounts(NamedTuple):
-    """The edges of a set of graphs by kind.
+    """The edges of a set of graphs by kind."""
 
-    Attributes:
-        pairs: connected pairs of different nodes, whatever the direction.
-        one_way: edges without a reverse edge.
-        one_way_graphs: graphs with such edges.
-        repeated: edges that are there already, in the same direction.
-        loops: self-loops.
-    """
-
-    pairs: int
-    one_way: int
-    one_way_graphs: int
-    repeated: int
-    loops: int
+    pairs: int  # connected pairs of different nodes, whatever the direction
+    one_way: int  # edges without a reverse edge
+    one_way_graphs: int  # graphs with such edges
+    repeated: int  # edges that are there already, in the same direction
+    loops: int  # self-loops
 
     @classmethod
     def of(cls, graphs: GraphSet) -> EdgeCounts:
@@ -93,17 +85,11 @@ class EdgeCounts(NamedTuple):
             there = np.unique(there)
         source, target = np.divmod(there, max(num_nodes, 1))
         back = target * num_nodes + source
-        place = np.searchsorted(there, back).clip(max=max(len(there) - 1, 0))
-        alone = there[place] != back if len(there) else np.zeros(0, bool)
+        alone = there.take(np.searchsorted(there, back), mode="clip") != back
         owner = np.searchsorted(graphs.node_ptr.cpu().numpy(), source[alone], side="right")
         one_way, loops = int(alone.sum()), int((~between).sum())
-        return cls(
-            pairs=(len(there) + one_way) // 2,
-            one_way=one_way,
-            one_way_graphs=len(np.unique(owner)),
-            repeated=len(between) - loops - len(there),
-            loops=loops,
-        )
+        repeated = len(between) - loops - len(there)
+        return cls((len(there) + one_way) // 2, one_way, len(np.unique(owner)), repeated, loops)
 
 
 def oddities(graphs: GraphSet) -> Iterator[str]:

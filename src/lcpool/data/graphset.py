@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise, starmap
 from typing import Any, NamedTuple
 
 import torch
@@ -58,19 +59,6 @@ class GraphBatch(NamedTuple):
         """The number of nodes of each graph, on the host."""
         assert self.graph.sizes is not None
         return self.graph.sizes.counts
-
-
-class Spans(NamedTuple):
-    """The rows of graphs, on the host: graph g has ``counts[g]`` rows, from ``start[g]`` on."""
-
-    start: Tensor
-    counts: Tensor
-
-    def keep(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the graphs ``index`` alone: their counts, where each begins, and how far it moves."""
-        counts = self.counts[index]
-        ptr = cumsum(counts)
-        return counts, ptr, self.start[index] - ptr[:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,31 +146,20 @@ class GraphSet:
         found = torch.searchsorted(classes, self.y).clamp(max=len(self.classes) - 1)
         unknown = (classes[found] != self.y).nonzero()
         if len(unknown):
-            g = int(unknown[0])
-            known = ", ".join(map(str, self.classes))
-            raise DatasetError(
-                f"{self.name}: graph {g} has label {int(self.y[g])}, which is none of the classes "
-                f"{known}."
-            )
+            g, known = int(unknown[0]), ", ".join(map(str, self.classes))
+            label = f"{self.name}: graph {g} has label {int(self.y[g])}"
+            raise DatasetError(f"{label}, which is none of the classes {known}.")
         return found
 
     @cached_property
-    def nodes(self) -> Spans:
-        ptr = self.node_ptr.cpu()
-        return Spans(ptr[:-1], ptr.diff())
+    def node_counts(self) -> Tensor:
+        """The number of nodes of each graph, on the host."""
+        return self.node_ptr.cpu().diff()
 
     @cached_property
-    def edges(self) -> Spans:
-        ptr = self.edge_ptr.cpu()
-        return Spans(ptr[:-1], ptr.diff())
-
-    @property
-    def node_counts(self) -> Tensor:
-        return self.nodes.counts
-
-    @property
     def edge_counts(self) -> Tensor:
-        return self.edges.counts
+        """The number of edges of each graph, on the host."""
+        return self.edge_ptr.cpu().diff()
 
     @cached_property
     def undirected(self) -> bool:
@@ -198,11 +175,9 @@ class GraphSet:
         return bool((self.edge_index[0].diff() >= 0).all())
 
     def to(self, device: torch.device | str) -> GraphSet:
-        columns: dict[str, Any] = {}
-        for field in fields(self):
-            if isinstance(value := getattr(self, field.name), Tensor):
-                columns[field.name] = value.to(device)
-        return replace(self, **columns)
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors: dict[str, Any] = {n: v for n, v in columns.items() if isinstance(v, Tensor)}
+        return replace(self, **{name: value.to(device) for name, value in tensors.items()})
 
     def batch(self, index: Tensor) -> GraphBatch:
         """The graphs ``index`` in that order, made on the device of the columns.
@@ -214,12 +189,14 @@ class GraphSet:
         """
         self._check_graphs(index)
         self._checked  # noqa: B018 - once: kernels trust what is in a batch
-        node_counts, *of_nodes = self.nodes.keep(index)
-        edge_counts, *of_edges = self.edges.keep(index)
+        node_counts, edge_counts = self.node_counts[index], self.edge_counts[index]
         # Everything the device must know goes there in one copy.
-        parts = (index, *of_nodes, *of_edges)
+        parts = index, cumsum(node_counts), cumsum(edge_counts)
         sent = torch.split(send(torch.cat(parts), self.x.device), [len(part) for part in parts])
-        picked, node_ptr, node_shift, edge_ptr, edge_shift = sent
+        picked, node_ptr, edge_ptr = sent
+        # How far the rows of each graph move.
+        node_shift = self.node_ptr[picked] - node_ptr[:-1]
+        edge_shift = self.edge_ptr[picked] - edge_ptr[:-1]
         sizes = Sizes.trusted(node_counts, node_ptr, int(node_counts.sum()))
         num_edges = int(edge_counts.sum())
         owner = owners(edge_ptr, num_edges)
@@ -246,19 +223,16 @@ class GraphSet:
 
     def to_graphs(self) -> list[Data]:
         """The graphs as PyG ``Data`` objects; their features share memory with the columns."""
-        node_ptr, edge_ptr = self.node_ptr.tolist(), self.edge_ptr.tolist()
-        graphs = []
-        for g in range(len(self)):
-            nodes, edges = slice(*node_ptr[g : g + 2]), slice(*edge_ptr[g : g + 2])
-            graphs.append(
-                Data(
-                    x=self.x[nodes],
-                    edge_index=self.edge_index[:, edges] - nodes.start,
-                    edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
-                    y=self.y[g : g + 1] if self.classes else None,
-                )
+        spans = (starmap(slice, pairwise(ptr.tolist())) for ptr in (self.node_ptr, self.edge_ptr))
+        return [
+            Data(
+                x=self.x[nodes],
+                edge_index=self.edge_index[:, edges] - nodes.start,
+                edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+                y=self.y[g : g + 1] if self.classes else None,
             )
-        return graphs
+            for g, (nodes, edges) in enumerate(zip(*spans, strict=True))
+        ]
 
     @cached_property
     def _checked(self) -> None:
