@@ -26,9 +26,6 @@ SCOPES = NETWORK, POOLING, PROTOCOL = "The network", "The pooling", "The protoco
 
 BackboneName = Literal["hierarchical", "plain"]
 ConvName = Literal["gcn", "graphconv"]
-NormName = Literal["batch", "layer", "none"]
-SplitName = Literal["shared", "fresh"]
-
 BACKBONES: tuple[str, ...] = get_args(BackboneName)
 # The paper's names of the poolings.
 POOLS = (
@@ -58,9 +55,7 @@ class Setting:
     plural: str = ""  # a second name, for grids
     example: Any = None  # for error messages, where the default is None
     unset: str = ""  # what None stands for
-    read_by: Callable[[str], bool] = lambda pool: (
-        True
-    )  # whether a network with this pooling uses it
+    read_by: Callable[[str], bool] = lambda pool: True  # whether this pooling makes use of it
 
     def checked(self, value: Any, name: str = "") -> Any:
         """The value, with numpy's numbers as Python's; an error if this setting cannot have it.
@@ -171,7 +166,7 @@ class NetworkSettings(SettingsGroup):
         plural="pools",
     )
     hidden: int = setting(128, "Width of all hidden features.", NETWORK, least=1)
-    norm: NormName = setting(
+    norm: Literal["batch", "layer", "none"] = setting(
         "batch", "Normalisation after every hidden linear layer and every convolution.", NETWORK
     )
     poolings: int = setting(
@@ -211,7 +206,7 @@ class ProtocolSettings(SettingsGroup):
     patience: int = setting(
         50, "Stop after this many epochs without improvement.", PROTOCOL, least=1
     )
-    split: SplitName = setting(
+    split: Literal["shared", "fresh"] = setting(
         "fresh",
         "fresh: a new split for each run, as significance tests need; shared: one split for all "
         "runs, as in the paper.",

@@ -226,12 +226,10 @@ def _check_training(make: Make) -> None:
 
     graphs, models = builtin(num_graphs=6), []
     for seed in range(2):
-        model = Backbone.of(graphs, Architecture(hidden=CHANNELS, pool="nopool"))
-        pool = make().float()
+        models.append(Backbone.of(graphs, Architecture(hidden=CHANNELS, pool="nopool")))
+        models[seed].pools[0] = pool = make().float()
         torch.manual_seed(seed)
         pool.reset_parameters()
-        model.pools[0] = pool
-        models.append(model)
     out = models[0].train()(graphs.batch(torch.arange(6)))
     loss = out.logits.square().sum() if out.graph_loss is None else out.graph_loss.sum()
     torch.autograd.backward(loss + out.logits.sum())

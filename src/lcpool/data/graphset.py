@@ -240,15 +240,13 @@ class GraphSet:
 
     def _check_graphs(self, index: Tensor) -> None:
         if index.dtype != torch.int64 or index.dim() != 1 or index.device.type != "cpu":
+            found = f"{index.dtype} of shape {list(index.shape)} on {index.device}"
             raise TypeError(
-                f"'index' must be a one-dimensional int64 tensor on the CPU, not "
-                f"{index.dtype} of shape {list(index.shape)} on {index.device}."
+                f"'index' must be a one-dimensional int64 tensor on the CPU, not {found}."
             )
         if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < len(self):
-            raise IndexError(
-                f"'index' spans [{int(index.min())}, {int(index.max())}], "
-                f"but {self.name} has {len(self)} graphs."
-            )
+            span = f"[{int(index.min())}, {int(index.max())}]"
+            raise IndexError(f"'index' spans {span}, but {self.name} has {len(self)} graphs.")
 
 
 def degree_features(edge_index: Tensor, num_nodes: int, width: int | None = None) -> Tensor:
@@ -283,24 +281,19 @@ def _gather_rows(name: str, graphs: list[Data], key: str, counts: Tensor) -> Ten
         return None
     parts: list[Tensor] = []
     for g, (part, count) in enumerate(zip(found, counts.tolist(), strict=True)):
+        where = f"{name}: '{key}' of graph {g}"
         if part is None:
             raise DatasetError(f"{name}: graph {g} has no '{key}', but others do.")
         if not isinstance(part, Tensor) or part.is_complex():
             kind = part.dtype if isinstance(part, Tensor) else type(part).__name__
-            raise DatasetError(
-                f"{name}: '{key}' of graph {g} must be a tensor of real numbers, not {kind}."
-            )
+            raise DatasetError(f"{where} must be a tensor of real numbers, not {kind}.")
         parts.append(part.detach().cpu() if part.dim() > 1 else part.detach().cpu().unsqueeze(-1))
         shape = [count, *parts[0].shape[1:]]
         if parts[g].dim() != 2 or list(parts[g].shape) != shape:
-            raise DatasetError(
-                f"{name}: '{key}' of graph {g} must have shape {shape}, not {list(part.shape)}."
-            )
+            raise DatasetError(f"{where} must have shape {shape}, not {list(part.shape)}.")
     rows = torch.cat(parts).float()
     if not rows.isfinite().all():
-        raise DatasetError(
-            f"{name}: '{key}' contains NaN or numbers that are infinite in float32; remove them."
-        )
+        raise DatasetError(f"{name}: '{key}' has NaN or numbers too large for float32; drop them.")
     return rows
 
 
@@ -308,22 +301,18 @@ def _gather_edges(name: str, graphs: list[Data]) -> tuple[Tensor, Tensor]:
     """The edges of all graphs, nodes numbered through, and how many edges each graph has."""
     parts, offset = [], 0
     for g, graph in enumerate(graphs):
-        edges = graph.edge_index
+        edges, size, where = graph.edge_index, graph.num_nodes, f"{name}: 'edge_index' of graph {g}"
         if not isinstance(edges, Tensor) or edges.dim() != 2 or edges.size(0) != 2:
             raise DatasetError(f"{name}: graph {g} has no 'edge_index' of shape [2, num_edges].")
-        # An empty list of edges is a float tensor unless a type was given.
-        if edges.numel() and edges.dtype not in INTEGERS:
-            raise DatasetError(
-                f"{name}: 'edge_index' of graph {g} must hold integers, not {edges.dtype}."
-            )
-        if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < graph.num_nodes:
-            raise DatasetError(
-                f"{name}: 'edge_index' of graph {g} spans [{int(edges.min())}, "
-                f"{int(edges.max())}], but the graph has {graph.num_nodes} nodes."
-            )
+        if edges.numel():  # An empty list of edges is a float tensor unless a type was given.
+            if edges.dtype not in INTEGERS:
+                raise DatasetError(f"{where} must hold integers, not {edges.dtype}.")
+            low, high = int(edges.min()), int(edges.max())
+            if not 0 <= low <= high < size:
+                raise DatasetError(f"{where} spans [{low}, {high}], but it has {size} nodes.")
         # A PyG EdgeIndex is a tensor with a cache; the plain tensor inside is all we need.
         parts.append(edges.as_subclass(Tensor).cpu().long() + offset)
-        offset += graph.num_nodes
+        offset += size
     return torch.cat(parts, dim=1), torch.tensor([part.size(1) for part in parts])
 
 

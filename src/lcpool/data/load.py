@@ -74,13 +74,10 @@ def load_dataset(
         graphs = graphs if name is None else replace(graphs, name=name)
         unread = ["edge_attr"] if graphs.edge_attr is not None else []
     else:
-        own = getattr(name_or_path, "name", None)
-        default = own if isinstance(own, str) else "graphs"
+        own = getattr(name_or_path, "name", None) if name is None else name
         rows = single_graphs(name_or_path)
-        graphs = GraphSet.from_graphs(rows, default if name is None else name)
-        unread = [
-            key for key in ("edge_attr", "edge_weight") if any(_has(row, key) for row in rows)
-        ]
+        graphs = GraphSet.from_graphs(rows, own if isinstance(own, str) else "graphs")
+        unread = [key for key in ("edge_attr", "edge_weight") if any(_has(g, key) for g in rows)]
     if unread:
         warn_once(
             f"{graphs.name}: the networks here do not read {' and '.join(unread)} (edge labels and "

@@ -40,14 +40,13 @@ from lcpool.data.graphset import MAX_DEGREE, GraphSet, degree_features
 READER_VERSION = 4
 # The widest range of labels with a column for each value in it, used or not.
 MAX_SPAN = 4096
-# Up to here float64 holds every integer exactly.
-MAX_INTEGER = 2**53
-# Bytes that are read at a time, and those that a line counts as at least.
-CHUNK, LINE = 1 << 16, 16
+# How many bytes a line counts as at least: in memory its numbers take more than in the text.
+LINE = 16
 TOO_MUCH = "more than the limit: set LCPOOL_MAX_GB to a larger number of gigabytes to read it."
 
-# Every dataset has these. Any of them gives its name, also if another one is missing.
-_HEAD = re.compile(r"(?P<prefix>.+)_(?:A|graph_indicator|graph_labels)\.txt")
+# Every dataset has these. Any of them gives its name, also if another one is missing. Archives made
+# on a Mac hold a hidden twin of every file, whose name begins with a dot.
+_HEAD = re.compile(r"((?:.*/)?[^./][^/]*)_(?:A|graph_indicator|graph_labels)\.txt")
 # What is raised for files that cannot be read, and by zipfile for damaged, encrypted and oddly
 # compressed members.
 _ERRORS = (
@@ -60,19 +59,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Source:
-    """The files ``NAME_*.txt`` of one dataset.
+    """The files ``NAME_*.txt`` of one dataset."""
 
-    Attributes:
-        path: the folder or zip.
-        name: NAME.
-        files: path within the folder or zip, by what follows the name (``A``, ``node_labels``, …).
-        size: how many bytes of text they have, or claim to have.
-    """
-
-    path: Path
+    path: Path  # the folder or zip
     name: str
-    files: dict[str, str]
-    size: int
+    files: dict[str, str]  # paths in it, by what follows the name (``A``, ``node_labels``, …)
+    size: int  # how many bytes of text they have, or claim to have
 
     @classmethod
     def at(cls, path: Path) -> Source:
@@ -118,7 +110,7 @@ class Source:
             raise DatasetError(f"{self.where(kind)}: no such file.")
         try:
             with self._bytes(self.files[kind]) as file:
-                limited = io.BufferedReader(_Limited(file, max_bytes()), CHUNK)
+                limited = io.BufferedReader(_Limited(file, max_bytes()), buffer_size=1 << 16)
                 yield io.TextIOWrapper(limited, "utf-8-sig", errors="replace")
         except _ERRORS as error:
             raise DatasetError(f"{self.where(kind)}: cannot be read ({error}).") from error
@@ -131,14 +123,12 @@ class Source:
             raise OSError("not a regular file")
         return (self.path / name).open("rb")
 
-    def read(
-        self, kind: str, dtype: type, width: int | None = None, rows: int | None = None
-    ) -> Array:
+    def read(self, kind: str, dtype: type, width: int = 0, rows: int | None = None) -> Array:
         """The numbers of ``NAME_kind.txt``, a row for each line that is not blank."""
         values = self._parse(kind, dtype)
         if not len(values):
-            values = np.empty((0, width or 0), dtype)
-        elif width not in (None, values.shape[1]):
+            values = np.empty((0, width), dtype)
+        elif width not in (0, values.shape[1]):
             self._fail(kind, 0, f"expected {width} value(s) per line, not {values.shape[1]}.")
         if rows not in (None, len(values)):
             raise DatasetError(
@@ -192,20 +182,16 @@ def filled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _integer(cell: str) -> int:
-    try:
+    with suppress(ValueError):
         return int(cell)
-    except ValueError:
-        value = float(cell)
-    if not value.is_integer() or abs(value) >= MAX_INTEGER:
+    value = float(cell)
+    if not value.is_integer() or abs(value) >= 2**53:  # Above, float64 skips integers.
         raise ValueError
     return int(value)
 
 
 class _Limited(io.RawIOBase):
-    """A file of which at most ``limit`` bytes are read, whatever size it claims to have.
-
-    A line counts as :data:`LINE` bytes at least: in memory its numbers take more than in the text.
-    """
+    """A file of which at most ``limit`` bytes are read, whatever size it claims to have."""
 
     def __init__(self, file: IO[bytes], limit: int) -> None:
         self.file, self.left = file, limit
@@ -280,9 +266,7 @@ def _archive(path: Path) -> dict[str, int]:
 
 def _one_prefix(path: Path, names: Iterable[str], wanted: str) -> str:
     """What the names of the dataset's files begin with."""
-    found = {head["prefix"] for head in map(_HEAD.fullmatch, names) if head}
-    # Archives made on a Mac hold a hidden twin of every file.
-    found = {prefix for prefix in found if not PurePosixPath(prefix).name.startswith(".")}
+    found = {head[1] for head in map(_HEAD.fullmatch, names) if head}
     if not found:
         raise DatasetError(
             f"{path}: no dataset, which has files NAME_A.txt, NAME_….txt. PyG graphs of your own "
