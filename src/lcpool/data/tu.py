@@ -115,6 +115,11 @@ class Source:
         except _ERRORS as error:
             raise DatasetError(f"{self.where(kind)}: cannot be read ({error}).") from error
 
+    def lines(self, kind: str) -> Iterator[tuple[int, str]]:
+        """The lines of ``NAME_kind.txt`` that are not blank, with their numbers."""
+        with self.open(kind) as file:
+            yield from ((at, line) for at, line in enumerate(file, 1) if not line.isspace())
+
     def _bytes(self, name: str) -> IO[bytes]:
         if not self.path.is_dir():
             with zipfile.ZipFile(self.path) as archive:  # Its file stays open for the member.
@@ -137,6 +142,14 @@ class Source:
             )
         return values
 
+    def read_numbers(self, kind: str, width: int, most: int, unit: str) -> Array:
+        """The numbers from 1 to ``most`` in ``NAME_kind.txt``, here from 0."""
+        values = self.read(kind, np.int64, width)
+        within = ((values >= 1) & (values <= most)).all(axis=1)
+        listed = ", ".join(["{}"] * width)
+        self.require(kind, values, within, f"{listed} is out of range, there are {most} {unit}.")
+        return values - 1
+
     def require(self, kind: str, values: Array, ok: Any, problem: str) -> None:
         """Raise at the first row that is not ``ok``, formatting its values into ``problem``."""
         if not ok.all():
@@ -145,8 +158,7 @@ class Source:
 
     def _fail(self, kind: str, row: int, problem: str) -> NoReturn:
         """Raise with the line of ``row``, which is searched for only now."""
-        with self.open(kind) as file:
-            number, _ = next(itertools.islice(filled(file), row, None))
+        number, _ = next(itertools.islice(self.lines(kind), row, None))
         raise DatasetError(f"{self.where(kind)}, line {number}: {problem}")
 
     def _parse(self, kind: str, dtype: type) -> Array:
@@ -160,25 +172,19 @@ class Source:
         whole = dtype is np.int64
         values: array[Any] = array("q" if whole else "d")
         width = 0
-        with self.open(kind) as file:
-            for at, line in filled(file):
-                where, cells = f"{self.where(kind)}, line {at}", line.split(",")
-                width = width or len(cells)
-                if len(cells) != width:
-                    raise DatasetError(f"{where}: {len(cells)} value(s), the lines before {width}.")
-                for cell in cells:
-                    try:
-                        values.append(_integer(cell) if whole else float(cell))
-                    except (ValueError, OverflowError):
-                        noun, short = "an integer" if whole else "a number", cell.strip()[:40]
-                        raise DatasetError(f"{where}: '{short}' is not {noun}.") from None
+        for at, line in self.lines(kind):
+            where, cells = f"{self.where(kind)}, line {at}", line.split(",")
+            width = width or len(cells)
+            if len(cells) != width:
+                raise DatasetError(f"{where}: {len(cells)} value(s), the lines before {width}.")
+            for cell in cells:
+                try:
+                    values.append(_integer(cell) if whole else float(cell))
+                except (ValueError, OverflowError):
+                    noun, short = "an integer" if whole else "a number", cell.strip()[:40]
+                    raise DatasetError(f"{where}: '{short}' is not {noun}.") from None
         with np.errstate(over="ignore"):  # What is too large for float32 is reported as not finite.
             return np.array(values, dtype).reshape(-1, max(width, 1))
-
-
-def filled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers."""
-    return ((number, line) for number, line in enumerate(lines, 1) if not line.isspace())
 
 
 def _integer(cell: str) -> int:
@@ -290,8 +296,10 @@ def read_tu(path: Path) -> GraphSet:
     if not len(labels):
         raise DatasetError(f"{source.where('graph_labels')}, line 1: the file is empty.")
     classes, y = np.unique(labels[:, 0], return_inverse=True)
-    graph = _read_indicator(source, len(y))
-    lines = _read_edges(source, graph)
+    graph = source.read_numbers("graph_indicator", 1, len(y), "graph labels")[:, 0]
+    lines = source.read_numbers("A", 2, len(graph), "nodes").T
+    inside = graph[lines[0]] == graph[lines[1]]
+    source.require("A", lines.T + 1, inside, "edge {}, {} joins nodes of two graphs.")
     try:
         edge_attr = _features(source, "edge", lines.shape[1])
     except DatasetError as error:  # No network here needs them.
@@ -318,31 +326,9 @@ def read_tu(path: Path) -> GraphSet:
     )
 
 
-def _read_indicator(source: Source, num_graphs: int) -> Array:
-    """The graph of each node, from 0."""
-    values = source.read("graph_indicator", np.int64, width=1)
-    within = (values[:, 0] >= 1) & (values[:, 0] <= num_graphs)
-    problem = f"graph {{}} is out of range, there are {num_graphs} graph labels."
-    source.require("graph_indicator", values, within, problem)
-    return values[:, 0] - 1
-
-
-def _read_edges(source: Source, graph: Array) -> Array:
-    """Source and target of each line of ``NAME_A.txt``, from 0."""
-    values = source.read("A", np.int64, width=2)
-    within = ((values >= 1) & (values <= len(graph))).all(axis=1)
-    problem = f"edge {{}}, {{}} is out of range, there are {len(graph)} nodes."
-    source.require("A", values, within, problem)
-    edges: Array = values.T - 1
-    inside = graph[edges[0]] == graph[edges[1]]
-    source.require("A", values, inside, "edge {}, {} joins nodes of two graphs.")
-    return edges
-
-
 def count_edge_lines(path: Path) -> int:
     """How many lines ``NAME_A.txt`` has, with those that :func:`read_tu` drops."""
-    with Source.at(path).open("A") as file:
-        return sum(1 for _ in filled(file))
+    return sum(1 for _ in Source.at(path).lines("A"))
 
 
 def _coalesce(edges: Array, num_nodes: int) -> tuple[Array, Array]:
