@@ -50,17 +50,13 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     yield "edge_index", edges.dtype == torch.int64 and edges.dim() == 2 and edges.size(0) == 2
     yield "edge_attr", attr is None or attr.size(0) == edges.size(1)
     yield "y", y.dtype == torch.int64 and y.dim() == 1
-    for name, ptr, rows in (
-        ("node_ptr", graphs.node_ptr, x.size(0)),
-        ("edge_ptr", graphs.edge_ptr, edges.size(1)),
-    ):
+    for name, rows in (("node_ptr", x.size(0)), ("edge_ptr", edges.size(1))):
+        ptr = getattr(graphs, name)
         yield name, ptr.dtype == torch.int64 and ptr.shape == (len(y) + 1,)
         yield name, int(ptr[0]) == 0 and int(ptr[-1]) == rows and bool((ptr.diff() >= 0).all())
     # Both ends of an edge are nodes of its graph.
-    first, end = (
-        ptr.repeat_interleave(graphs.edge_ptr.diff())
-        for ptr in (graphs.node_ptr[:-1], graphs.node_ptr[1:])
-    )
+    spans = torch.stack([graphs.node_ptr[:-1], graphs.node_ptr[1:]])
+    first, end = spans.repeat_interleave(graphs.edge_ptr.diff(), dim=1)
     yield "edge_index", bool(((edges >= first) & (edges < end)).all())
 
 

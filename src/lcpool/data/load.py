@@ -129,8 +129,7 @@ def single_graphs(graphs: Data | Iterable[Data]) -> list[Data]:
 
 def locate(name_or_path: PathLike, root: PathLike | None) -> Path:
     """The folder or zip of a dataset, downloaded if it is not on this machine."""
-    found = find_dataset(name_or_path, root)
-    if found is not None:
+    if found := find_dataset(name_or_path, root):
         return found
     name = check_name(os.fspath(name_or_path))
     usual = {known.lower(): known for known in TU_DATASETS}
@@ -182,8 +181,7 @@ def download(name: str, folder: Path) -> Path:
 def check_name(name: str) -> str:
     """The name of a TU dataset; an error if it cannot be one."""
     if not _NAME.fullmatch(name) or name.endswith(".zip"):
-        short = name if len(name) <= 100 else f"{name[:100]}…"
-        raise DatasetError(f"{short!r} is neither the name of a dataset nor a path that exists.")
+        raise DatasetError(f"{name[:100]!r} is no name of a dataset, and no path that exists.")
     return name
 
 
