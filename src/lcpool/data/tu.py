@@ -32,6 +32,7 @@ from typing import IO, Any, NoReturn, TextIO
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch_geometric.utils import cumsum
 
 from lcpool.data.checks import DatasetError, warn_once
 from lcpool.data.graphset import MAX_DEGREE, GraphSet, degree_features
@@ -228,11 +229,10 @@ def check_archive(path: Path) -> None:
     Source.at(path).check_size()
     try:
         with zipfile.ZipFile(path) as archive:
-            broken = archive.testzip()
+            if broken := archive.testzip():
+                raise zipfile.BadZipFile(f"at its member '{broken}'")
     except _ERRORS as error:
         raise DatasetError(f"{path}: a damaged zip ({error}).") from error
-    if broken is not None:
-        raise DatasetError(f"{path}: a damaged zip, at its member '{broken}'.")
 
 
 def _split(path: Path) -> tuple[Path, str]:
@@ -310,7 +310,7 @@ def read_tu(path: Path) -> GraphSet:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     edges, first = _coalesce(place[lines], len(graph))
-    edge_index = torch.from_numpy(edges)
+    edge_index, of_edge = torch.from_numpy(edges), graph[order][edges[0]]
     x = _features(source, "node", len(graph))
     if x is None:
         source.check_numbers("graph_indicator", len(graph), MAX_DEGREE + 1)
@@ -318,8 +318,8 @@ def read_tu(path: Path) -> GraphSet:
         name=source.name,
         x=degree_features(edge_index, len(graph)) if x is None else torch.from_numpy(x[order]),
         edge_index=edge_index,
-        node_ptr=_pointers(graph, len(y)),
-        edge_ptr=_pointers(graph[order][edges[0]], len(y)),
+        node_ptr=cumsum(torch.from_numpy(np.bincount(graph, minlength=len(y)))),
+        edge_ptr=cumsum(torch.from_numpy(np.bincount(of_edge, minlength=len(y)))),
         y=torch.from_numpy(y),
         classes=tuple(range(len(classes))),
         edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr[first]),
@@ -368,8 +368,3 @@ def _number_labels(values: Array) -> tuple[Array, int]:
         return values - least, span
     found, number = np.unique(values, return_inverse=True)
     return number, len(found)
-
-
-def _pointers(graph: Array, num_graphs: int) -> torch.Tensor:
-    counts = np.bincount(graph, minlength=num_graphs)
-    return torch.from_numpy(np.concatenate([[0], counts.cumsum()]))
