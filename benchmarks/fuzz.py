@@ -27,8 +27,8 @@ import psutil
 import torch
 
 import lcpool
+from lcpool.atomic import read_whole, write_atomically
 from lcpool.data import DatasetError, GraphSet, builtin, load_dataset
-from lcpool.data.files import read_whole, write_atomically
 from lcpool.models import POOLINGS
 from lcpool.train import Model, train
 

@@ -61,14 +61,8 @@ __all__ = [
 _PACKAGES = (
     "data", "graph", "models", "nn", "ops", "pool", "report", "sweep", "testing", "train",
 )  # fmt: skip
-# Where the public names are that are not in ``lcpool.pool``.
-_ROOMS = {
-    "nn": ("LCSMP", "ClusterAttention", "ConvScore", "ProjectionScore", "Score"),
-    "graph.assignment": ("Assignment",),
-    "ops.connect.blocks": ("cluster_connect_blocks",),
-    "ops.connect": ("assignment_connect", "cluster_connect"),
-    "sweep": ("compare",),
-}
+# Where the public names are; the first room that has a name is imported, and those before it.
+_ROOMS = ("graph.assignment", "ops.connect", "ops.connect.blocks", "nn", "pool", "sweep")
 
 
 def __getattr__(name: str) -> Any:
@@ -77,8 +71,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"lcpool.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'lcpool' has no attribute '{name}'")
-    room = next((room for room, names in _ROOMS.items() if name in names), "pool")
-    value = globals()[name] = getattr(import_module(f"lcpool.{room}"), name)
+    rooms = (import_module(f"lcpool.{room}") for room in _ROOMS)
+    value = globals()[name] = next(getattr(room, name) for room in rooms if hasattr(room, name))
     return value
 
 

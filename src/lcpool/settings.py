@@ -13,21 +13,19 @@ import difflib
 import inspect
 import json
 import math
+import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from numbers import Integral, Real
-from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 SCOPES = NETWORK, POOLING, PROTOCOL = "The network", "The pooling", "The protocol"
 
 BackboneName = Literal["hierarchical", "plain"]
 ConvName = Literal["gcn", "graphconv"]
-NormName = Literal["batch", "layer", "none"]
-SplitName = Literal["shared", "fresh"]
-
 BACKBONES: tuple[str, ...] = get_args(BackboneName)
 # The paper's names of the poolings.
 POOLS = (
@@ -38,47 +36,26 @@ LCPOOLS = ("lcpool", "lcpool*")
 F = TypeVar("F", bound=Callable[..., Any])
 
 # float before int: where any number is allowed, whole numbers are too.
-TYPE_WORDS = {
-    bool: "true or false",
-    float: "a number",
-    int: "a whole number",
-    str: "a text in quotes",
-}
+WORDS = {bool: "true or false", float: "a number", int: "a whole number", str: "a text in quotes"}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting.
+    """One setting."""
 
-    Attributes:
-        name: its name in Python and in files; with dashes, on the command line.
-        kinds: the allowed types; with ``NoneType`` it may be left open.
-        default: its default value.
-        help: what it does, in one sentence.
-        scope: the group it is shown in.
-        choices: all allowed values, if they are few.
-        least: the smallest allowed number.
-        most: the largest allowed number.
-        above: a number must be finite and larger than this.
-        plural: a second name, for grids.
-        example: a value for error messages, where the default is None.
-        unset: what None stands for.
-        read_by: whether a network with the given pooling uses this setting.
-    """
-
-    name: str
-    kinds: tuple[type, ...]
+    name: str  # in Python and in files; with dashes, on the command line
+    kinds: tuple[type, ...]  # the allowed types; with ``NoneType`` it may be left open
     default: Any
-    help: str
-    scope: str
-    choices: tuple[Any, ...] = ()
+    help: str  # what it does, in one sentence
+    scope: str  # the group it is shown in
+    choices: tuple[Any, ...] = ()  # all allowed values, if they are few
     least: float | None = None
     most: float = math.inf
-    above: float | None = None
-    plural: str = ""
-    example: Any = None
-    unset: str = ""
-    read_by: Callable[[str], bool] = lambda pool: True
+    above: float | None = None  # a number must be finite and larger than this
+    plural: str = ""  # a second name, for grids
+    example: Any = None  # for error messages, where the default is None
+    unset: str = ""  # what None stands for
+    read_by: Callable[[str], bool] = lambda pool: True  # whether this pooling makes use of it
 
     def checked(self, value: Any, name: str = "") -> Any:
         """The value, with numpy's numbers as Python's; an error if this setting cannot have it.
@@ -96,14 +73,14 @@ class Setting:
         elif isinstance(value, Real) and not isinstance(value, bool):
             value = float(value)
         if self.choices and value not in self.choices:
-            raise ValueError(self._no_choice(value))
+            listed = ", ".join(map(str, self.choices))
+            raise ValueError(f"'{name}' cannot be {value!r}: choose one of {listed}.")
         if self.least is not None and value < self.least:
             raise ValueError(f"'{name}' must be at least {self.least}, not {value}.")
         if self.least is not None and value > self.most:
             raise ValueError(f"'{name}' must be at most {self.most}, not {value}.")
         if self.above is not None and not self.above < value < math.inf:
-            least = "positive" if self.above == 0 else f"more than {self.above}"
-            raise ValueError(f"'{name}' must be {least}, not {value}.")
+            raise ValueError(f"'{name}' must be more than {self.above}, and finite; not {value}.")
         return value
 
     def several(self, values: Any, name: str = "") -> tuple[Any, ...]:
@@ -124,10 +101,8 @@ class Setting:
             return None
         for kind in (int, float):
             if kind in self.kinds:
-                try:
+                with suppress(ValueError):
                     return kind(text)
-                except ValueError:
-                    continue
         return text
 
     def _fits(self, value: Any) -> bool:
@@ -137,22 +112,14 @@ class Setting:
         return isinstance(value, tuple(wide.get(kind, kind) for kind in self.kinds))
 
     def _wrong_type(self, value: Any, name: str) -> str:
-        right = next(words for kind, words in TYPE_WORDS.items() if kind in self.kinds)
+        right = next(words for kind, words in WORDS.items() if kind in self.kinds)
         example = json.dumps(self.default if self.example is None else self.example)
-        hint = ""
+        problem = f"'{name}' must be {right}, not {value!r}: write {name} = {example}, for example."
         if isinstance(value, type):
-            hint = " Pass a class as 'module:Class'."
+            problem += " Pass a class as 'module:Class'."
         elif isinstance(value, list | tuple) or "," in str(value):
-            hint = " Several values go with lcpool bench and lcpool.compare."
-        return (
-            f"'{name}' must be {right}, not {value!r}: write {name} = {example}, for example.{hint}"
-        )
-
-    def _no_choice(self, value: Any) -> str:
-        if str in self.kinds:
-            return f"unknown {self.name} '{value}': choose one of {', '.join(self.choices)}."
-        *others, last = map(str, self.choices)
-        return f"'{self.name}' must be {', '.join(others)} or {last}, not {value}."
+            problem += " Several values go with lcpool bench and lcpool.compare."
+        return problem
 
 
 def setting(default: Any, help: str, scope: str, **more: Any) -> Any:
@@ -161,7 +128,7 @@ def setting(default: Any, help: str, scope: str, **more: Any) -> Any:
 
 
 @cache
-def declared(group: type) -> Mapping[str, Setting]:
+def declared(group: type) -> dict[str, Setting]:
     """The settings of a group by name; types and choices are those of the annotations."""
     found, hints = {}, get_type_hints(group)
     for one in fields(group):
@@ -169,7 +136,7 @@ def declared(group: type) -> Mapping[str, Setting]:
         choices = get_args(hint) if get_origin(hint) is Literal else ()
         kinds = (type(choices[0]),) if choices else get_args(hint) or (hint,)
         found[one.name] = Setting(one.name, kinds, one.default, choices=choices, **one.metadata)
-    return MappingProxyType(found)
+    return found
 
 
 class SettingsGroup:
@@ -199,7 +166,7 @@ class NetworkSettings(SettingsGroup):
         plural="pools",
     )
     hidden: int = setting(128, "Width of all hidden features.", NETWORK, least=1)
-    norm: NormName = setting(
+    norm: Literal["batch", "layer", "none"] = setting(
         "batch", "Normalisation after every hidden linear layer and every convolution.", NETWORK
     )
     poolings: int = setting(
@@ -239,7 +206,7 @@ class ProtocolSettings(SettingsGroup):
     patience: int = setting(
         50, "Stop after this many epochs without improvement.", PROTOCOL, least=1
     )
-    split: SplitName = setting(
+    split: Literal["shared", "fresh"] = setting(
         "fresh",
         "fresh: a new split for each run, as significance tests need; shared: one split for all "
         "runs, as in the paper.",
@@ -252,9 +219,7 @@ class ProtocolSettings(SettingsGroup):
 
 
 GROUPS = (NetworkSettings, ProtocolSettings)
-SETTINGS: Mapping[str, Setting] = MappingProxyType(
-    {name: known for group in GROUPS for name, known in declared(group).items()}
-)
+SETTINGS = {name: known for group in GROUPS for name, known in declared(group).items()}
 # Not part of a run's settings, but declared in the same way.
 RUNS = Setting(
     "runs", (int,), 10, "Number of runs, each with its own initial parameters and batch order.",
@@ -348,12 +313,9 @@ def labels(several: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def scopes(known: Iterable[Setting]) -> dict[str, list[Setting]]:
+def scopes(known: Sequence[Setting]) -> dict[str, list[Setting]]:
     """Settings by scope, in the order of the help."""
-    found: dict[str, list[Setting]] = {scope: [] for scope in SCOPES}
-    for one in known:
-        found[one.scope].append(one)
-    return found
+    return {scope: [one for one in known if one.scope == scope] for scope in SCOPES}
 
 
 def takes_settings(function: F) -> F:
@@ -373,18 +335,13 @@ def takes_settings(function: F) -> F:
     function.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=sorted([*added, *own], key=lambda p: p.kind)
     )
-    lines: list[str] = []
-    for line in (function.__doc__ or "").splitlines():  # None with python -OO
-        indent, name, _ = line.partition("settings:")
-        lines += _described(others, indent) if name and not indent.strip() else [line]
-    function.__doc__ = "\n".join(lines)
+    described = "\n".join(map(_described, others))
+    text = function.__doc__ or ""  # None with python -OO
+    function.__doc__ = re.sub(r"^ +settings: .*$", lambda _: described, text, flags=re.MULTILINE)
     return function
 
 
-def _described(settings: Iterable[Setting], indent: str) -> Iterable[str]:
-    for one in settings:
-        choices = f" One of {', '.join(map(str, one.choices))}." if one.choices else ""
-        yield from textwrap.wrap(
-            f"{one.name}: {one.help}{choices} Default: {one.unset or repr(one.default)}.",
-            width=100, initial_indent=indent, subsequent_indent=f"{indent}    ",
-        )  # fmt: skip
+def _described(one: Setting) -> str:
+    choices = f" One of {', '.join(map(str, one.choices))}." if one.choices else ""
+    text = f"{one.name}: {one.help}{choices} Default: {one.unset or repr(one.default)}."
+    return textwrap.fill(text, 100, initial_indent=" " * 8, subsequent_indent=" " * 12)

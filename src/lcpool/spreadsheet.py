@@ -20,21 +20,18 @@ def protected(table: pd.DataFrame) -> pd.DataFrame:
     0   '=1+1        -1.5
     1  lcpool         2.0
     """
-    return _replaced(table, re.compile(rf"(?='*{_FORMULA})"), "'")
+    return _replaced(table, rf"\A(?='*{_FORMULA})", "'")
 
 
 def unprotected(table: pd.DataFrame) -> pd.DataFrame:
     """The texts of a table before :func:`protected`."""
-    return _replaced(table, re.compile(rf"'(?='*{_FORMULA})"), "")
+    return _replaced(table, rf"\A'(?='*{_FORMULA})", "")
 
 
-def _replaced(table: pd.DataFrame, pattern: re.Pattern[str], by: str) -> pd.DataFrame:
+def _replaced(table: pd.DataFrame, pattern: str, by: str) -> pd.DataFrame:
     """With what a text begins with replaced, in all columns of texts."""
 
     def replace(value: object) -> object:
-        if isinstance(value, str) and (found := pattern.match(value)):
-            return by + value[found.end() :]
-        return value
+        return re.sub(pattern, by, value) if isinstance(value, str) else value
 
-    texts = [name for name in table if not pd.api.types.is_numeric_dtype(table[name])]
-    return table.assign(**{name: table[name].map(replace) for name in texts})
+    return table.assign(**table.select_dtypes(exclude="number").map(replace))

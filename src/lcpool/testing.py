@@ -52,11 +52,20 @@ def check_pooling(cls: Callable[..., nn.Module], skip: Collection[str] = ()) -> 
         >>> from lcpool import LCPooling
         >>> check_pooling(LCPooling)
     """
+    if isinstance(cls, nn.Module):
+        raise TypeError(f"pass the class {type(cls).__name__}, not a layer made from it.")
+    if wrong := {skip} if isinstance(skip, str) else set(skip) - set(CHECKS):
+        raise ValueError(f"'skip' must be a list of {', '.join(CHECKS)}; not '{min(wrong)}'.")
+    title, held = getattr(cls, "__name__", repr(cls)), 0
     failed: dict[str, str] = {}
-    held = 0
     with torch.random.fork_rng():
-        for name, check in _chosen(cls, skip).items():
-            if not failed.keys().isdisjoint(NEEDED.get(name, ("output", "determinism"))):
+        try:
+            _make(cls)
+        except Exception as error:
+            raise AssertionError(f"{title}({CHANNELS}) cannot be made: {error}") from error
+        for name, check in CHECKS.items():
+            needed = NEEDED.get(name, ("output", "determinism"))
+            if name in skip or not failed.keys().isdisjoint(needed):
                 continue
             try:
                 check(lambda: _make(cls))
@@ -65,25 +74,7 @@ def check_pooling(cls: Callable[..., nn.Module], skip: Collection[str] = ()) -> 
                 failed[name] = " ".join(str(error).split())[:500] or type(error).__name__
     if failed:
         lines = [f"  {name}: {text}" for name, text in failed.items()]
-        raise AssertionError("\n".join([f"{_title(cls)}: {held} checks hold, but not:", *lines]))
-
-
-def _chosen(cls: Any, skip: Collection[str]) -> dict[str, Callable[[Make], None]]:
-    """The checks to run, once ``cls`` makes a layer and ``skip`` names checks."""
-    if isinstance(cls, nn.Module):
-        raise TypeError(f"pass the class {type(cls).__name__}, not a layer made from it.")
-    if isinstance(skip, str) or not set(skip) <= set(CHECKS):
-        wrong = skip if isinstance(skip, str) else sorted(set(skip) - set(CHECKS))[0]
-        raise ValueError(f"'skip' must be a list of {', '.join(CHECKS)}; not '{wrong}'.")
-    try:
-        _make(cls)
-    except Exception as error:
-        raise AssertionError(f"{_title(cls)}({CHANNELS}) cannot be made: {error}") from error
-    return {name: check for name, check in CHECKS.items() if name not in skip}
-
-
-def _title(cls: Any) -> str:
-    return getattr(cls, "__name__", repr(cls))
+        raise AssertionError("\n".join([f"{title}: {held} checks hold, but not:", *lines]))
 
 
 def _make(cls: Callable[..., nn.Module]) -> Pooling:
@@ -105,8 +96,7 @@ def _batch(*sizes: int, seed: int = 0) -> Batch:
     generator = torch.Generator().manual_seed(seed)
     n, batch = sum(sizes), torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     x = torch.randn(n, CHANNELS, generator=generator, dtype=torch.float64)
-    A = (torch.rand(n, n, generator=generator) < 0.4) & (batch == batch.view(-1, 1))
-    A = A.triu(1)
+    A = (torch.rand(n, n, generator=generator) < 0.4).triu(1) & (batch == batch.view(-1, 1))
     return Batch(x, (A | A.T).nonzero().t(), batch, len(sizes))
 
 
@@ -123,8 +113,8 @@ def _check_output(make: Make) -> None:
     _require(bool((batch.diff() >= 0).all()), "the pooled nodes are not sorted by graph")
     _require(out.batch_size == 4, f"4 graphs became {out.batch_size}")
     _require(edge_index.shape[0] == 2, "edge_index must have two rows")
-    low, high = (int(v) for v in edge_index.aminmax()) if edge_index.numel() else (0, 0)
-    _require(0 <= low <= high < max(x.size(0), 1), "edge_index is out of range")
+    within = (edge_index >= 0) & (edge_index < x.size(0))
+    _require(bool(within.all()), "edge_index is out of range")
     source, target = batch[edge_index]
     _require(torch.equal(source, target), "edges connect different graphs")
     rows = edge_index.size(1)
@@ -132,15 +122,14 @@ def _check_output(make: Make) -> None:
 
 
 def _check_independence(make: Make) -> None:
-    pool, whole, start = make(), _batch(7, 5, 6), 0
+    pool, whole = make(), _batch(7, 5, 6)
     together = _call(pool, whole)
-    for g, size in enumerate((7, 5, 6)):
-        edges = whole.edge_index[:, whole.batch[whole.edge_index[0]] == g] - start
-        alone = Batch(whole.x[whole.batch == g], edges, whole.batch.new_zeros(size), 1)
+    for g, nodes in enumerate(torch.split(torch.arange(18), [7, 5, 6])):
+        edges = whole.edge_index[:, whole.batch[whole.edge_index[0]] == g] - nodes[0]
+        alone = Batch(whole.x[nodes], edges, torch.zeros_like(nodes), 1)
         here = _matrices(together, (together.batch == g).nonzero().view(-1))
         there = _matrices(_call(pool, alone))
         _require_close(here, there, f"graph {g} alone is pooled differently than in a batch")
-        start += size
 
 
 def _check_equivariance(make: Make) -> None:
@@ -190,20 +179,16 @@ def _check_counts(make: Make) -> None:
     counts = pool.pooled_counts(torch.tensor(sizes))
     if counts is not None:
         found = _call(pool, _batch(*sizes)).batch.bincount(minlength=len(sizes))
-        _require(
-            torch.equal(counts, found),
-            f"pooled_counts returned {counts.tolist()}, but there are {found.tolist()} nodes",
-        )
+        said = f"pooled_counts returned {counts.tolist()}, but there are {found.tolist()} nodes"
+        _require(torch.equal(counts, found), said)
 
 
 def _check_gradients(make: Make) -> None:
     pool, batch = make(), _batch(7, 5, 6)
     batch.x.requires_grad_()
     out = _call(pool, batch)
-    attr = out.edge_attr
-    total = out.x.square().sum() + out.loss
-    total = total if attr is None or not attr.requires_grad else total + attr.sum()
-    torch.autograd.backward(total)
+    weights = 0 if out.edge_attr is None else out.edge_attr.sum()
+    torch.autograd.backward(out.x.square().sum() + out.loss + weights)
     grads = {"x": batch.x.grad, **{n: p.grad for n, p in pool.named_parameters()}}
     _require(batch.x.grad is not None and bool(batch.x.grad.any()), "no gradient reaches x")
     for name, grad in grads.items():
@@ -240,14 +225,11 @@ def _check_training(make: Make) -> None:
 
     graphs, models = builtin(num_graphs=6), []
     for seed in range(2):
-        model = Backbone.of(graphs, Architecture(hidden=CHANNELS, pool="nopool"))
-        pool = make().float()
+        models.append(Backbone.of(graphs, Architecture(hidden=CHANNELS, pool="nopool")))
+        models[seed].pools[0] = pool = make().float()
         torch.manual_seed(seed)
         pool.reset_parameters()
-        model.pools[0] = pool
-        models.append(model)
-    batch = graphs.batch(torch.arange(6))
-    out = models[0].train()(batch)
+    out = models[0].train()(graphs.batch(torch.arange(6)))
     loss = out.logits.square().sum() if out.graph_loss is None else out.graph_loss.sum()
     torch.autograd.backward(loss + out.logits.sum())
     try:
@@ -292,16 +274,12 @@ def _check_export(make: Make) -> None:
     nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=3)
     shapes = ({0: nodes}, {1: edges}, {0: nodes})
     with torch.no_grad():
-        program = torch.export.export(
-            net, (one.x, one.edge_index, one.batch), dynamic_shapes=shapes, strict=False
-        )
-        given = (other.x, other.edge_index, other.batch)
+        program = torch.export.export(net, one[:3], dynamic_shapes=shapes, strict=False)
         results = []
         for call in (program.module(), net):
             torch.manual_seed(1)
-            results.append([value.numpy() for value in call(*given)])
-        exported, eager = results
-        _require_close(exported, eager, "the exported program computes something else")
+            results.append([value.numpy() for value in call(*other[:3])])
+        _require_close(results[0], results[1], "the exported program computes something else")
 
 
 CHECKS: dict[str, Callable[[Make], None]] = {
@@ -330,16 +308,14 @@ NEEDED = {
 
 def _matrices(out: Pooled, nodes: Tensor | None = None) -> list[Any]:
     """X' and A' of some pooled nodes, in an order that does not depend on their numbering."""
-    nodes = torch.arange(out.x.size(0)) if nodes is None else nodes
-    weight = out.edge_attr
+    size, weight = out.x.size(0), out.edge_attr
+    nodes = torch.arange(size) if nodes is None else nodes
     if weight is None or weight.dim() > 1:
         weight = out.x.new_ones(out.edge_index.size(1))
-    size = out.x.size(0)
     dense = out.x.new_zeros(size, size).index_put(tuple(out.edge_index), weight, accumulate=True)
     X, A = (values.detach().numpy() for values in (out.x[nodes], dense[nodes][:, nodes]))
     # By graph, then by the sums over neighbours, then by features: any order of these would do.
-    of_node = out.batch[nodes].view(-1, 1)
-    keys = np.hstack([X, A @ X, of_node])
+    keys = np.hstack([X, A @ X, out.batch[nodes].view(-1, 1)])
     order = np.lexsort(np.round(keys, 6).T[::-1])
     return [X[order], A[order][:, order]]
 

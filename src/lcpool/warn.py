@@ -16,10 +16,6 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     if torch.compiler.is_compiling():  # torch.compile can trace neither frames nor warnings
         return
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and _package(frame.f_globals) in _PASSED:
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _PASSED:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
-
-
-def _package(module: dict[str, object]) -> str:
-    return str(module.get("__name__", "")).partition(".")[0]

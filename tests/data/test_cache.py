@@ -10,8 +10,8 @@ from typing import IO
 import pytest
 import torch
 
-from lcpool.data import GraphSet, cache, load_dataset
-from lcpool.data.files import read_whole, write_atomically
+from lcpool.atomic import read_whole, write_atomically
+from lcpool.data import GraphSet, load, load_dataset
 from lcpool.data.tu import read_tu
 
 
@@ -19,8 +19,8 @@ from lcpool.data.tu import read_tu
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The paths that were read from text."""
     paths: list[Path] = []
-    read_tu = cache.read_tu
-    monkeypatch.setattr(cache, "read_tu", lambda path: paths.append(path) or read_tu(path))
+    read_tu = load.read_tu
+    monkeypatch.setattr(load, "read_tu", lambda path: paths.append(path) or read_tu(path))
     return paths
 
 
@@ -83,7 +83,7 @@ def test_another_reader_reads_again(
 ):
     path = write_tu()
     load_dataset(path)
-    monkeypatch.setattr(cache, "READER_VERSION", -1)
+    monkeypatch.setattr(load, "READER_VERSION", -1)
     load_dataset(path)
     assert len(reads) == 2
 
@@ -94,8 +94,8 @@ def test_a_cache_with_the_labels_of_the_file_is_made_anew(
     """Reader 2 kept them as the classes, beside numbers in ``y``."""
     path = write_tu()
     with monkeypatch.context() as earlier:
-        earlier.setattr(cache, "READER_VERSION", 2)
-        earlier.setattr(cache, "read_tu", lambda path: replace(read_tu(path), classes=(-1, 1)))
+        earlier.setattr(load, "READER_VERSION", 2)
+        earlier.setattr(load, "read_tu", lambda path: replace(read_tu(path), classes=(-1, 1)))
         assert load_dataset(path).classes == (-1, 1)
     assert load_dataset(path).classes == (0, 1)
 
@@ -187,7 +187,7 @@ def test_a_folder_that_cannot_be_written_to_warns_once(
     def refuse(_: object, path: Path) -> None:
         raise OSError(errno.EROFS, "Read-only file system", path)
 
-    monkeypatch.setattr(cache, "write_atomically", refuse)
+    monkeypatch.setattr(load, "write_atomically", refuse)
     with pytest.warns(UserWarning, match="Read-only.*LCPOOL_CACHE"):
         load_dataset(write_tu())
     assert len(load_dataset(write_tu("OTHER"))) == 2  # A second warning would be an error.
@@ -209,7 +209,7 @@ def test_an_interrupted_write_leaves_nothing_behind(
         file.write(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cache.torch, "save", interrupted)
+    monkeypatch.setattr(load.torch, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
         load_dataset(write_tu())
     assert cached_files(tmp_path) == []
@@ -232,9 +232,9 @@ def test_the_cache_lies_where_the_platform_keeps_caches(
         monkeypatch.delenv(variable, raising=False)
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(cache.sys, "platform", platform)
+    monkeypatch.setattr(load.sys, "platform", platform)
     monkeypatch.setattr(Path, "home", lambda: Path("home"))
-    assert cache.user_cache() == Path(expected)
+    assert load.user_cache() == Path(expected)
 
 
 @pytest.mark.slow
@@ -244,9 +244,9 @@ def test_the_second_load_of_a_real_set_reads_no_text(
     real: Callable, real_graphs: Callable, name: str, monkeypatch: pytest.MonkeyPatch
 ):
     path, graphs = real(name), real_graphs(name)
-    monkeypatch.setattr(cache, "read_tu", lambda _: graphs)
+    monkeypatch.setattr(load, "read_tu", lambda _: graphs)
     load_dataset(path)
-    monkeypatch.setattr(cache, "read_tu", None)
+    monkeypatch.setattr(load, "read_tu", None)
     again = load_dataset(path)
     assert again is not graphs
     assert_same(graphs, again)

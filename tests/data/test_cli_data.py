@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lcpool.cli.app import app
-from lcpool.data import DatasetError, download
+from lcpool.data import DatasetError, load
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def tu(monkeypatch: pytest.MonkeyPatch, zip_tu: Callable) -> None:
             raise DatasetError(f"{name}: 404.")
         return zip_tu(folder=folder)
 
-    monkeypatch.setattr(download, "download", fetch)
+    monkeypatch.setattr(load, "download", fetch)
 
 
 def test_list_shows_what_is_here_and_what_can_be_downloaded(

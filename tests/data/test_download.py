@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lcpool.data import DatasetError, download, load_dataset
+from lcpool.data import DatasetError, load, load_dataset
 
 
 class Server(ThreadingHTTPServer):
@@ -49,7 +49,7 @@ def server(monkeypatch: pytest.MonkeyPatch, zip_tu: Callable, tmp_path: Path) ->
     monkeypatch.setattr(core.time, "sleep", lambda _: None)
     with Server() as server:
         server.content = zip_tu(folder=tmp_path / "origin").read_bytes()
-        monkeypatch.setattr(download, "TU_URL", f"http://127.0.0.1:{server.server_port}/sets")
+        monkeypatch.setattr(load, "TU_URL", f"http://127.0.0.1:{server.server_port}/sets")
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
@@ -78,7 +78,7 @@ def test_a_missing_set_is_downloaded_once(server: Server, folder: Path, capsys):
 def test_whoever_may_read_the_folder_may_read_the_zip(server: Server, folder: Path):
     folder.mkdir()
     folder.chmod(0o755)
-    assert download.download("TOY", folder).stat().st_mode & 0o777 == 0o644
+    assert load.download("TOY", folder).stat().st_mode & 0o777 == 0o644
 
 
 def test_without_a_folder_it_goes_to_the_cache(server: Server, tmp_path: Path, monkeypatch):
@@ -93,7 +93,7 @@ def test_without_a_folder_it_goes_to_the_cache(server: Server, tmp_path: Path, m
 @pytest.mark.parametrize("sized", [True, False], ids=["sized", "unsized"])
 def test_a_broken_connection_is_tried_again(server: Server, folder: Path, sized: bool):
     server.sized, server.break_after = sized, [100, 150]
-    assert download.download("TOY", folder).read_bytes() == server.content
+    assert load.download("TOY", folder).read_bytes() == server.content
     assert server.asked == 3
     assert names(folder) == ["TOY.zip"]
 
@@ -101,7 +101,7 @@ def test_a_broken_connection_is_tried_again(server: Server, folder: Path, sized:
 def test_connections_that_all_break_leave_nothing(server: Server, folder: Path):
     server.break_after = [100] * 9
     with pytest.raises(DatasetError, match="TOY"):
-        download.download("TOY", folder)
+        load.download("TOY", folder)
     assert names(folder) == []
 
 
@@ -110,9 +110,9 @@ def test_an_interrupt_leaves_nothing(server: Server, folder: Path, monkeypatch: 
         assert path.stat().st_size == len(server.content)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(download, "check_archive", interrupted)
+    monkeypatch.setattr(load, "check_archive", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        download.download("TOY", folder)
+        load.download("TOY", folder)
     assert names(folder) == []
 
 
@@ -120,7 +120,7 @@ def test_an_interrupt_leaves_nothing(server: Server, folder: Path, monkeypatch: 
 def test_what_is_no_zip_never_takes_its_place(server: Server, folder: Path, content: bytes):
     server.content = content
     with pytest.raises(DatasetError, match=r"TOY\.zip"):
-        download.download("TOY", folder)
+        load.download("TOY", folder)
     assert names(folder) == []
 
 
@@ -129,7 +129,7 @@ def test_an_archive_that_leaves_its_folder_never_takes_its_place(
 ):
     server.content = zip_tu(**{"../evil.txt": "gotcha"}).read_bytes()
     with pytest.raises(DatasetError, match=r"\.\./evil\.txt"):
-        download.download("TOY", folder)
+        load.download("TOY", folder)
     assert names(folder) == []
 
 
@@ -142,16 +142,16 @@ def test_a_name_that_tu_does_not_have_is_asked_for_once(server: Server, folder: 
 
 def test_a_server_in_trouble_is_asked_again(server: Server, folder: Path):
     server.statuses = [503, 500]
-    assert download.download("TOY", folder).is_file()
+    assert load.download("TOY", folder).is_file()
     server.statuses = [503] * 3
     with pytest.raises(DatasetError, match="503"):
         load_dataset("TOY", root=folder / "elsewhere")
 
 
 def test_no_server_at_all(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(download, "TU_URL", "http://127.0.0.1:1/sets")
+    monkeypatch.setattr(load, "TU_URL", "http://127.0.0.1:1/sets")
     with pytest.raises(DatasetError, match="refused"):
-        download.download("TOY", folder)
+        load.download("TOY", folder)
     assert names(folder) == []
 
 

@@ -8,7 +8,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.datasets import FakeDataset
 
 from lcpool.data import DatasetError, DataWarning, GraphSet, checks
-from lcpool.data.degrees import MAX_DEGREE, degree_features
+from lcpool.data.graphset import MAX_DEGREE, degree_features
 
 
 def random_graph(seed: int, nodes: int, edges: int, label: int = 0) -> Data:

@@ -7,7 +7,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.datasets import FakeDataset
 from torch_geometric.loader import DataLoader
 
-from lcpool.data import DatasetError, GraphSet, download, load_dataset
+from lcpool.data import DatasetError, GraphSet, load, load_dataset
 from lcpool.data.load import find_dataset
 
 
@@ -16,7 +16,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str, folder: Path) -> Path:
         raise AssertionError(f"download of {name}")
 
-    monkeypatch.setattr(download, "download", refuse)
+    monkeypatch.setattr(load, "download", refuse)
 
 
 def test_root_comes_before_the_environment_and_that_before_the_cache(
@@ -48,7 +48,7 @@ def test_the_case_of_a_name_does_not_matter(
     assert load_dataset("MINE", root=root).name == "mine"
     assert load_dataset("other_set", root=root).name == "Other_Set"
     assert load_dataset("BuiltIn").name == "builtin"
-    monkeypatch.setattr(download, "download", lambda name, _: zip_tu(name))
+    monkeypatch.setattr(load, "download", lambda name, _: zip_tu(name))
     assert load_dataset("mutagenicity").name == "Mutagenicity"
     assert load_dataset("other").name == "other"
 
@@ -57,7 +57,7 @@ def test_a_known_name_is_suggested_for_one_that_is_not(monkeypatch: pytest.Monke
     def fail(name: str, _: object) -> None:
         raise DatasetError(f"{name}: no.")
 
-    monkeypatch.setattr(download, "download", fail)
+    monkeypatch.setattr(load, "download", fail)
     for name, message in (
         ("protiens", "protiens: no.*PROTEINS"),
         ("PROTEINS", r"PROTEINS: no\.$"),

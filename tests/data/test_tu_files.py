@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from lcpool.data import DatasetError, load_dataset
-from lcpool.data.tu import read_tu
-from lcpool.data.tu_files import Source, check_archive
+from lcpool.data.tu import Source, check_archive, read_tu
 
 
 def test_a_zip_reads_like_the_folder_it_was_made_from(zip_tu: Callable, write_tu: Callable):

@@ -6,9 +6,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from lcpool.atomic import write_atomically
 from lcpool.cli.app import app
 from lcpool.data import builtin
-from lcpool.data.files import write_atomically
 from lcpool.models import Architecture
 from lcpool.train import Protocol, Trainer, checkpoint, train
 from lcpool.train.checkpoint import Checkpoint

@@ -47,7 +47,7 @@ def get(
 ) -> None:
     """Download datasets that are not on this machine yet."""
     from lcpool.data.load import check_name, is_builtin, locate
-    from lcpool.data.tu_files import Source
+    from lcpool.data.tu import Source
 
     def get_one(name: str) -> None:
         where = "needs no file"

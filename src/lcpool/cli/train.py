@@ -127,7 +127,7 @@ def _check_file(path: Path) -> None:
 
 def _checkpoint_folder(named: Path | None) -> Path | None:
     """The folder that was asked for, or the user's; None, with a warning, if that is unusable."""
-    from lcpool.data.cache import user_cache
+    from lcpool.data.load import user_cache
 
     folder = named or user_cache() / "checkpoints"
     with contextlib.suppress(OSError):

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from lcpool.data.graphset import GraphSet
@@ -58,7 +57,12 @@ def _graph(random: np.random.RandomState, label: int) -> Data:
     source = np.concatenate([hubs, first[long], last, leaf_hubs])
     target = np.concatenate([first, second, np.roll(hubs, -1), leaves])
     colour = np.full(2 * size + len(second) + len(leaves), PLAIN)
-    colour[hubs] = RED + _around_the_ring(random, size, label)
+    # Around the ring red and blue alternate, or are two arcs, but for a few trades.
+    sides = hubs % 2 if label == 0 else hubs // (size // 2)
+    for _ in range(random.binomial(size, TRADES)):
+        one, other = random.choice(size, 2, replace=False)
+        sides[[one, other]] = sides[[other, one]]
+    colour[hubs] = RED + sides
     # Shuffled, so that no number of a node says what it is.
     place = random.permutation(len(colour))
     colour[place] = colour.copy()
@@ -67,12 +71,3 @@ def _graph(random: np.random.RandomState, label: int) -> Data:
     return Data(
         x=torch.from_numpy(x).float(), edge_index=torch.from_numpy(edges), y=torch.tensor([label])
     )
-
-
-def _around_the_ring(random: np.random.RandomState, size: int, label: int) -> NDArray[np.int64]:
-    """0 or 1 for each hub: alternating, or in two arcs, but for a few trades."""
-    sides = np.arange(size) % 2 if label == 0 else np.arange(size) // (size // 2)
-    for _ in range(random.binomial(size, TRADES)):
-        one, other = random.choice(size, 2, replace=False)
-        sides[[one, other]] = sides[[other, one]]
-    return sides

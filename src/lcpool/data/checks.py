@@ -50,36 +50,24 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     yield "edge_index", edges.dtype == torch.int64 and edges.dim() == 2 and edges.size(0) == 2
     yield "edge_attr", attr is None or attr.size(0) == edges.size(1)
     yield "y", y.dtype == torch.int64 and y.dim() == 1
-    for name, ptr, rows in (
-        ("node_ptr", graphs.node_ptr, x.size(0)),
-        ("edge_ptr", graphs.edge_ptr, edges.size(1)),
-    ):
+    for name, rows in (("node_ptr", x.size(0)), ("edge_ptr", edges.size(1))):
+        ptr = getattr(graphs, name)
         yield name, ptr.dtype == torch.int64 and ptr.shape == (len(y) + 1,)
         yield name, int(ptr[0]) == 0 and int(ptr[-1]) == rows and bool((ptr.diff() >= 0).all())
     # Both ends of an edge are nodes of its graph.
-    first, end = (
-        ptr.repeat_interleave(graphs.edge_ptr.diff())
-        for ptr in (graphs.node_ptr[:-1], graphs.node_ptr[1:])
-    )
+    spans = torch.stack([graphs.node_ptr[:-1], graphs.node_ptr[1:]])
+    first, end = spans.repeat_interleave(graphs.edge_ptr.diff(), dim=1)
     yield "edge_index", bool(((edges >= first) & (edges < end)).all())
 
 
 class EdgeCounts(NamedTuple):
-    """The edges of a set of graphs by kind.
+    """The edges of a set of graphs by kind."""
 
-    Attributes:
-        pairs: connected pairs of different nodes, whatever the direction.
-        one_way: edges without a reverse edge.
-        one_way_graphs: graphs with such edges.
-        repeated: edges that are there already, in the same direction.
-        loops: self-loops.
-    """
-
-    pairs: int
-    one_way: int
-    one_way_graphs: int
-    repeated: int
-    loops: int
+    pairs: int  # connected pairs of different nodes, whatever the direction
+    one_way: int  # edges without a reverse edge
+    one_way_graphs: int  # graphs with such edges
+    repeated: int  # edges that are there already, in the same direction
+    loops: int  # self-loops
 
     @classmethod
     def of(cls, graphs: GraphSet) -> EdgeCounts:
@@ -93,31 +81,11 @@ class EdgeCounts(NamedTuple):
             there = np.unique(there)
         source, target = np.divmod(there, max(num_nodes, 1))
         back = target * num_nodes + source
-        place = np.searchsorted(there, back).clip(max=max(len(there) - 1, 0))
-        alone = there[place] != back if len(there) else np.zeros(0, bool)
+        alone = there.take(np.searchsorted(there, back), mode="clip") != back
         owner = np.searchsorted(graphs.node_ptr.cpu().numpy(), source[alone], side="right")
         one_way, loops = int(alone.sum()), int((~between).sum())
-        return cls(
-            pairs=(len(there) + one_way) // 2,
-            one_way=one_way,
-            one_way_graphs=len(np.unique(owner)),
-            repeated=len(between) - loops - len(there),
-            loops=loops,
-        )
-
-
-def warn_of_directed(graphs: GraphSet) -> None:
-    """Warn if some edges have no reverse edge."""
-    edges = EdgeCounts.of(graphs)
-    if edges.one_way:
-        warn_once(
-            f"{graphs.name}: {edges.one_way} edges, in {edges.one_way_graphs} of {len(graphs)} "
-            f"graphs, have no reverse edge: messages flow only from source to target. If the "
-            f"graphs are meant to be undirected, add the reverse edges: "
-            f"torch_geometric.transforms.ToUndirected() does so for PyG graphs. If they are meant "
-            f"to be directed, ignore this, or silence it: "
-            f"warnings.filterwarnings('ignore', category=lcpool.data.DataWarning)."
-        )
+        repeated = len(between) - loops - len(there)
+        return cls((len(there) + one_way) // 2, one_way, len(np.unique(owner)), repeated, loops)
 
 
 def oddities(graphs: GraphSet) -> Iterator[str]:

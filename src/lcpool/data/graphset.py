@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise, starmap
 from typing import Any, NamedTuple
 
 import torch
@@ -13,12 +14,15 @@ from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
 from lcpool.data.checks import DatasetError, check_columns, warn_once
-from lcpool.data.degrees import degree_features
-from lcpool.data.pyg import gather_edges, gather_labels, gather_rows
 from lcpool.graph.checks import Trust
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import Sizes, owners, send
+
+# Nodes with more neighbours than this share the last degree feature: hubs of social networks have
+# thousands, and a column for each would hold almost nothing.
+MAX_DEGREE = 127
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 class GraphBatch(NamedTuple):
@@ -57,32 +61,6 @@ class GraphBatch(NamedTuple):
         return self.graph.sizes.counts
 
 
-class Spans(NamedTuple):
-    """The rows of graphs: graph g has ``counts[g]`` rows, from ``start[g]`` on."""
-
-    start: Tensor
-    counts: Tensor
-
-    @classmethod
-    def of(cls, ptr: Tensor) -> Spans:
-        ptr = ptr.cpu()
-        return cls(ptr[:-1], ptr.diff())
-
-    def pick(self, index: Tensor) -> Spans:
-        return Spans(self.start[index], self.counts[index])
-
-    @property
-    def ptr(self) -> Tensor:
-        """Where each graph begins once only these graphs are kept, and the end of the last."""
-        ptr: Tensor = cumsum(self.counts)
-        return ptr
-
-    @property
-    def shift(self) -> Tensor:
-        """How far a graph's rows move once only these graphs are kept."""
-        return self.start - self.ptr[:-1]
-
-
 @dataclass(frozen=True, eq=False)
 class GraphSet:
     """Graphs in columns: graph g has the rows from ``ptr[g]`` to ``ptr[g + 1]``.
@@ -119,7 +97,7 @@ class GraphSet:
     def from_graphs(cls, graphs: Iterable[Data], name: str = "graphs") -> GraphSet:
         """Make a set of PyG graphs, or of a PyG dataset.
 
-        Graphs without ``x`` get degree features (:func:`lcpool.data.degrees.degree_features`);
+        Graphs without ``x`` get degree features (:func:`lcpool.data.graphset.degree_features`);
         without ``y`` they have no classes. An ``x`` or ``y`` that only some graphs have is an
         error.
         """
@@ -128,13 +106,13 @@ class GraphSet:
             kinds = ", ".join(sorted({type(graph).__name__ for graph in rows})) or "nothing"
             hint = ' Pass several datasets by name: {"a": graphs, "b": others}.' if rows else ""
             raise DatasetError(f"{name}: expected PyG Data objects, got {kinds}.{hint}")
-        edges, edge_counts = gather_edges(name, rows)
+        edges, edge_counts = _gather_edges(name, rows)
         node_counts = torch.tensor([graph.num_nodes for graph in rows])
-        x = gather_rows(name, rows, "x", node_counts)
+        x = _gather_rows(name, rows, "x", node_counts)
         x = degree_features(edges, int(node_counts.sum())) if x is None else x
-        y, classes = gather_labels(name, rows)
+        y, classes = _gather_labels(name, rows)
         try:
-            edge_attr = gather_rows(name, rows, "edge_attr", edge_counts)
+            edge_attr = _gather_rows(name, rows, "edge_attr", edge_counts)
         except DatasetError as error:  # No network here reads it.
             warn_once(f"{error} The graphs are used without 'edge_attr'.")
             edge_attr = None
@@ -168,31 +146,20 @@ class GraphSet:
         found = torch.searchsorted(classes, self.y).clamp(max=len(self.classes) - 1)
         unknown = (classes[found] != self.y).nonzero()
         if len(unknown):
-            g = int(unknown[0])
-            known = ", ".join(map(str, self.classes))
-            raise DatasetError(
-                f"{self.name}: graph {g} has label {int(self.y[g])}, which is none of the classes "
-                f"{known}."
-            )
+            g, known = int(unknown[0]), ", ".join(map(str, self.classes))
+            label = f"{self.name}: graph {g} has label {int(self.y[g])}"
+            raise DatasetError(f"{label}, which is none of the classes {known}.")
         return found
 
     @cached_property
-    def nodes(self) -> Spans:
-        """The rows of each graph's nodes, on the host."""
-        return Spans.of(self.node_ptr)
+    def node_counts(self) -> Tensor:
+        """The number of nodes of each graph, on the host."""
+        return self.node_ptr.cpu().diff()
 
     @cached_property
-    def edges(self) -> Spans:
-        """The rows of each graph's edges, on the host."""
-        return Spans.of(self.edge_ptr)
-
-    @property
-    def node_counts(self) -> Tensor:
-        return self.nodes.counts
-
-    @property
     def edge_counts(self) -> Tensor:
-        return self.edges.counts
+        """The number of edges of each graph, on the host."""
+        return self.edge_ptr.cpu().diff()
 
     @cached_property
     def undirected(self) -> bool:
@@ -208,11 +175,9 @@ class GraphSet:
         return bool((self.edge_index[0].diff() >= 0).all())
 
     def to(self, device: torch.device | str) -> GraphSet:
-        columns: dict[str, Any] = {}
-        for field in fields(self):
-            if isinstance(value := getattr(self, field.name), Tensor):
-                columns[field.name] = value.to(device)
-        return replace(self, **columns)
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors: dict[str, Any] = {n: v for n, v in columns.items() if isinstance(v, Tensor)}
+        return replace(self, **{name: value.to(device) for name, value in tensors.items()})
 
     def batch(self, index: Tensor) -> GraphBatch:
         """The graphs ``index`` in that order, made on the device of the columns.
@@ -224,27 +189,22 @@ class GraphSet:
         """
         self._check_graphs(index)
         self._checked  # noqa: B018 - once: kernels trust what is in a batch
-        nodes, edges = self.nodes.pick(index), self.edges.pick(index)
+        node_counts, edge_counts = self.node_counts[index], self.edge_counts[index]
         # Everything the device must know goes there in one copy.
-        parts = (index, nodes.ptr, nodes.shift, edges.ptr, edges.shift)
-        lengths = [part.numel() for part in parts]
-        sent = torch.split(send(torch.cat(parts), self.x.device), lengths)
-        picked, node_ptr, node_shift, edge_ptr, edge_shift = sent
-        sizes = Sizes.trusted(nodes.counts, node_ptr, int(nodes.counts.sum()))
-        num_edges = int(edges.counts.sum())
+        parts = index, cumsum(node_counts), cumsum(edge_counts)
+        sent = torch.split(send(torch.cat(parts), self.x.device), [len(part) for part in parts])
+        picked, node_ptr, edge_ptr = sent
+        # How far the rows of each graph move.
+        node_shift = self.node_ptr[picked] - node_ptr[:-1]
+        edge_shift = self.edge_ptr[picked] - edge_ptr[:-1]
+        sizes = Sizes.trusted(node_counts, node_ptr, int(node_counts.sum()))
+        num_edges = int(edge_counts.sum())
         owner = owners(edge_ptr, num_edges)
         rows = edge_shift[owner] + torch.arange(num_edges, device=owner.device)
         edge_index = self.edge_index[:, rows] - node_shift[owner]
         x = self.x[node_shift[sizes.batch] + torch.arange(sizes.total, device=owner.device)]
-        graph = Graph(
-            x,
-            Edges.trusted(edge_index, sizes.total, self.undirected, self.in_order),
-            None,
-            sizes.batch,
-            index.numel(),
-            sizes,
-            Trust(),
-        )
+        known = Edges.trusted(edge_index, sizes.total, self.undirected, self.in_order)
+        graph = Graph(x, known, None, sizes.batch, len(index), sizes, Trust())
         attr = None if self.edge_attr is None else self.edge_attr[rows]
         return GraphBatch(graph, attr, self.targets[picked])
 
@@ -263,19 +223,16 @@ class GraphSet:
 
     def to_graphs(self) -> list[Data]:
         """The graphs as PyG ``Data`` objects; their features share memory with the columns."""
-        node_ptr, edge_ptr = self.node_ptr.tolist(), self.edge_ptr.tolist()
-        graphs = []
-        for g in range(len(self)):
-            nodes, edges = slice(*node_ptr[g : g + 2]), slice(*edge_ptr[g : g + 2])
-            graphs.append(
-                Data(
-                    x=self.x[nodes],
-                    edge_index=self.edge_index[:, edges] - nodes.start,
-                    edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
-                    y=self.y[g : g + 1] if self.classes else None,
-                )
+        spans = (starmap(slice, pairwise(ptr.tolist())) for ptr in (self.node_ptr, self.edge_ptr))
+        return [
+            Data(
+                x=self.x[nodes],
+                edge_index=self.edge_index[:, edges] - nodes.start,
+                edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+                y=self.y[g : g + 1] if self.classes else None,
             )
-        return graphs
+            for g, (nodes, edges) in enumerate(zip(*spans, strict=True))
+        ]
 
     @cached_property
     def _checked(self) -> None:
@@ -283,12 +240,95 @@ class GraphSet:
 
     def _check_graphs(self, index: Tensor) -> None:
         if index.dtype != torch.int64 or index.dim() != 1 or index.device.type != "cpu":
+            found = f"{index.dtype} of shape {list(index.shape)} on {index.device}"
             raise TypeError(
-                f"'index' must be a one-dimensional int64 tensor on the CPU, not "
-                f"{index.dtype} of shape {list(index.shape)} on {index.device}."
+                f"'index' must be a one-dimensional int64 tensor on the CPU, not {found}."
             )
         if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < len(self):
-            raise IndexError(
-                f"'index' spans [{int(index.min())}, {int(index.max())}], "
-                f"but {self.name} has {len(self)} graphs."
-            )
+            span = f"[{int(index.min())}, {int(index.max())}]"
+            raise IndexError(f"'index' spans {span}, but {self.name} has {len(self)} graphs.")
+
+
+def degree_features(edge_index: Tensor, num_nodes: int, width: int | None = None) -> Tensor:
+    """The number of edges out of each node, one-hot, ``[num_nodes, width]``.
+
+    The last column is for all larger degrees. By default there are as many columns as are needed,
+    for degrees up to :data:`MAX_DEGREE`.
+    """
+    degree = edge_index[0].bincount(minlength=num_nodes).clamp(max=MAX_DEGREE)
+    if width is None:
+        width = int(degree.max()) + 1 if num_nodes else 1
+    features = torch.zeros(num_nodes, width, device=edge_index.device)
+    return features.scatter_(1, degree.clamp(max=width - 1).unsqueeze(-1), 1.0)
+
+
+def features_are_degrees(graphs: GraphSet) -> bool:
+    """Whether the node features are the degrees, one-hot: the graphs came without features."""
+    degrees = degree_features(graphs.edge_index, graphs.x.size(0))
+    used, unused = graphs.x.tensor_split([degrees.size(1)], dim=1)
+    return used.shape == degrees.shape and bool((used == degrees).all()) and not unused.any()
+
+
+def with_degrees(graphs: GraphSet, width: int) -> GraphSet:
+    """The graphs with ``width`` columns of :func:`degree_features`."""
+    return replace(graphs, x=degree_features(graphs.edge_index, graphs.x.size(0), width))
+
+
+def _gather_rows(name: str, graphs: list[Data], key: str, counts: Tensor) -> Tensor | None:
+    """The rows ``key`` of all graphs as one float32 matrix, or None where no graph has them."""
+    found = [getattr(graph, key, None) for graph in graphs]
+    if all(part is None for part in found):
+        return None
+    parts: list[Tensor] = []
+    for g, (part, count) in enumerate(zip(found, counts.tolist(), strict=True)):
+        where = f"{name}: '{key}' of graph {g}"
+        if part is None:
+            raise DatasetError(f"{name}: graph {g} has no '{key}', but others do.")
+        if not isinstance(part, Tensor) or part.is_complex():
+            kind = part.dtype if isinstance(part, Tensor) else type(part).__name__
+            raise DatasetError(f"{where} must be a tensor of real numbers, not {kind}.")
+        parts.append(part.detach().cpu() if part.dim() > 1 else part.detach().cpu().unsqueeze(-1))
+        shape = [count, *parts[0].shape[1:]]
+        if parts[g].dim() != 2 or list(parts[g].shape) != shape:
+            raise DatasetError(f"{where} must have shape {shape}, not {list(part.shape)}.")
+    rows = torch.cat(parts).float()
+    if not rows.isfinite().all():
+        raise DatasetError(f"{name}: '{key}' has NaN or numbers too large for float32; drop them.")
+    return rows
+
+
+def _gather_edges(name: str, graphs: list[Data]) -> tuple[Tensor, Tensor]:
+    """The edges of all graphs, nodes numbered through, and how many edges each graph has."""
+    parts, offset = [], 0
+    for g, graph in enumerate(graphs):
+        edges, size, where = graph.edge_index, graph.num_nodes, f"{name}: 'edge_index' of graph {g}"
+        if not isinstance(edges, Tensor) or edges.dim() != 2 or edges.size(0) != 2:
+            raise DatasetError(f"{name}: graph {g} has no 'edge_index' of shape [2, num_edges].")
+        if edges.numel():  # An empty list of edges is a float tensor unless a type was given.
+            if edges.dtype not in INTEGERS:
+                raise DatasetError(f"{where} must hold integers, not {edges.dtype}.")
+            low, high = int(edges.min()), int(edges.max())
+            if not 0 <= low <= high < size:
+                raise DatasetError(f"{where} spans [{low}, {high}], but it has {size} nodes.")
+        # A PyG EdgeIndex is a tensor with a cache; the plain tensor inside is all we need.
+        parts.append(edges.as_subclass(Tensor).cpu().long() + offset)
+        offset += size
+    return torch.cat(parts, dim=1), torch.tensor([part.size(1) for part in parts])
+
+
+def _gather_labels(name: str, graphs: list[Data]) -> tuple[Tensor, tuple[int, ...]]:
+    """The label of each graph, and all labels that occur, sorted."""
+    labels = [getattr(graph, "y", None) for graph in graphs]
+    if all(label is None for label in labels):
+        return torch.full((len(graphs),), -1), ()
+    values: list[int] = []
+    for g, label in enumerate(labels):
+        try:
+            number = torch.as_tensor(label).item()
+            exact = -(2**63) <= number < 2**63 and int(number) == number
+        except (RuntimeError, TypeError, ValueError):
+            exact = False
+        if not exact:
+            raise DatasetError(f"{name}: 'y' of graph {g} must be one class number, not {label!r}.")
+        values.append(int(number))
+    return torch.tensor(values), tuple(sorted(set(values)))

@@ -1,26 +1,34 @@
-"""Finds a dataset by its name or path, and loads it."""
+"""Finds a dataset by its name or path, downloads it if it is missing, and loads it.
+
+What was read from text is cached in a binary file, so that the text is read only once.
+"""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
+from lcpool.atomic import read_whole, write_atomically
 from lcpool.data.builtin import builtin
-from lcpool.data.cache import read_cached, user_cache
-from lcpool.data.checks import DatasetError, DataWarning, warn_of_directed, warn_once
+from lcpool.data.checks import DatasetError, DataWarning, EdgeCounts, check_columns, warn_once
 from lcpool.data.graphset import GraphSet
-from lcpool.data.tu_files import Source
+from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
 
 BUILTIN = "builtin"
+TU_URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 
 _TU = """
     PROTEINS ENZYMES Mutagenicity DD NCI1 COX2 MUTAG NCI109 AIDS BZR BZR_MD COX2_MD DHFR DHFR_MD
@@ -66,20 +74,25 @@ def load_dataset(
         graphs = graphs if name is None else replace(graphs, name=name)
         unread = ["edge_attr"] if graphs.edge_attr is not None else []
     else:
-        own = getattr(name_or_path, "name", None)
-        default = own if isinstance(own, str) else "graphs"
+        own = getattr(name_or_path, "name", None) if name is None else name
         rows = single_graphs(name_or_path)
-        graphs = GraphSet.from_graphs(rows, default if name is None else name)
-        unread = [
-            key for key in ("edge_attr", "edge_weight") if any(_has(row, key) for row in rows)
-        ]
+        graphs = GraphSet.from_graphs(rows, own if isinstance(own, str) else "graphs")
+        unread = [key for key in ("edge_attr", "edge_weight") if any(_has(g, key) for g in rows)]
     if unread:
         warn_once(
             f"{graphs.name}: the networks here do not read {' and '.join(unread)} (edge labels and "
             f"attributes), only which nodes are connected. To use them, put lcpool's layers into a "
             f"network of your own; to silence this, remove them from the graphs."
         )
-    warn_of_directed(graphs)
+    edges = EdgeCounts.of(graphs)
+    if edges.one_way:
+        warn_once(
+            f"{graphs.name}: {edges.one_way} edges, in {edges.one_way_graphs} of {len(graphs)} "
+            f"graphs, have no reverse edge: messages flow only from source to target. If the "
+            f"graphs are meant to be undirected, torch_geometric.transforms.ToUndirected() adds "
+            f"the reverse edges of PyG graphs. If they are meant to be directed, silence this: "
+            f"warnings.filterwarnings('ignore', category=lcpool.data.DataWarning)."
+        )
     return graphs
 
 
@@ -116,12 +129,9 @@ def single_graphs(graphs: Data | Iterable[Data]) -> list[Data]:
 
 def locate(name_or_path: PathLike, root: PathLike | None) -> Path:
     """The folder or zip of a dataset, downloaded if it is not on this machine."""
-    found = find_dataset(name_or_path, root)
-    if found is not None:
+    if found := find_dataset(name_or_path, root):
         return found
     name = check_name(os.fspath(name_or_path))
-    from lcpool.data.download import download
-
     usual = {known.lower(): known for known in TU_DATASETS}
     try:
         return download(usual.get(name.lower(), name), data_folders(root)[0])
@@ -132,11 +142,46 @@ def locate(name_or_path: PathLike, root: PathLike | None) -> Path:
         raise DatasetError(f"{error} Did you mean {usual[close[0]]}?") from error
 
 
+def download(name: str, folder: Path) -> Path:
+    """Download ``NAME.zip`` into ``folder``; only a complete and undamaged zip is put there."""
+    file, url = f"{name}.zip", f"{TU_URL}/{name}.zip"
+    by_hand = f"or put {url} into {folder} by hand."
+    try:
+        import pooch
+        import requests
+    except ModuleNotFoundError as error:
+        raise DatasetError(
+            f"{name}: not found on this machine, and a download needs '{error.name}': "
+            f"pip install 'lcpool[lab]', {by_hand}"
+        ) from error
+
+    def fetch(url: str, temporary: str, _: object) -> None:
+        try:
+            pooch.HTTPDownloader(progressbar=True, chunk_size=1 << 16)(url, temporary, None)
+        except requests.HTTPError as error:
+            if error.response.status_code < 500:  # Trying again is of no use.
+                raise OSError(str(error)) from error
+            raise
+        check_archive(Path(temporary))
+
+    pooch.get_logger().setLevel("WARNING")
+    try:
+        store = pooch.create(folder, f"{TU_URL}/", registry={file: None}, retry_if_failed=2)
+        path = Path(store.fetch(file, downloader=fetch))
+        # pooch makes files that only their owner may read; who may read the folder may read these.
+        path.chmod(folder.stat().st_mode & 0o666)
+    except (OSError, DatasetError) as error:
+        raise DatasetError(
+            f"{name}: cannot be downloaded to {folder}: {error} Check the name and the connection, "
+            f"name another folder by LCPOOL_DATA or root, {by_hand}"
+        ) from error
+    return path
+
+
 def check_name(name: str) -> str:
     """The name of a TU dataset; an error if it cannot be one."""
     if not _NAME.fullmatch(name) or name.endswith(".zip"):
-        short = name if len(name) <= 100 else f"{name[:100]}…"
-        raise DatasetError(f"{short!r} is neither the name of a dataset nor a path that exists.")
+        raise DatasetError(f"{name[:100]!r} is no name of a dataset, and no path that exists.")
     return name
 
 
@@ -172,3 +217,59 @@ def local_datasets(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if os.path.isdir(folder) else []
+
+
+def user_cache() -> Path:
+    """The folder for what can be made or downloaded again: ``LCPOOL_CACHE``, or the platform's."""
+    if named := os.environ.get("LCPOOL_CACHE"):
+        return Path(named).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData/Local")) / "lcpool/Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library/Caches/lcpool"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lcpool"
+
+
+def read_cached(path: Path) -> GraphSet:
+    """Read the dataset in a folder or zip, from the cache if that is up to date."""
+    source = Source.at(path)
+    key = [READER_VERSION, *source.fingerprint()]
+    place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
+    cached = user_cache() / "columns" / f"{source.name}-{place}.pt"
+    graphs = _load(cached, key)
+    if graphs is None:
+        graphs = read_tu(path)
+        # Edge labels that cannot be read are to be warned of the next time as well.
+        if graphs.edge_attr is not None or not {"edge_labels", "edge_attributes"} & set(
+            source.files
+        ):
+            _save(cached, key, graphs)
+    return graphs
+
+
+def _load(path: Path, key: list[Any]) -> GraphSet | None:
+    """The graphs in a cache file; None if it is missing, out of date or damaged."""
+    try:
+        content = read_whole(path)
+        if content.pop("key") != key:
+            return None
+        graphs = GraphSet(**{**content, "x": content["x"].float()})
+        check_columns(graphs)
+        return graphs
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _save(path: Path, key: list[Any], graphs: GraphSet) -> None:
+    columns = {field.name: getattr(graphs, field.name) for field in fields(graphs)}
+    # One-hot features as bytes: exact, and a quarter of the size.
+    small = graphs.x.to(torch.uint8)
+    x = small if torch.equal(small.float(), graphs.x) else graphs.x
+    try:
+        write_atomically({**columns, "x": x, "key": key}, path)
+    except (OSError, RuntimeError) as error:
+        warn_once(
+            f"datasets cannot be cached in {path.parent} "
+            f"({getattr(error, 'strerror', None) or 'writing failed'}) and will be read from text "
+            f"every time; set LCPOOL_CACHE to a folder that can be written to."
+        )

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from lcpool.data.files import read_whole, write_atomically
+from lcpool.atomic import read_whole, write_atomically
 from lcpool.version import __version__
 
 # Seconds between two checkpoints. Epochs after the last one are trained again with the same result,

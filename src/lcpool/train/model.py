@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from lcpool.atomic import read_whole, write_atomically
 from lcpool.data import GraphSet
-from lcpool.data.degrees import features_are_degrees, with_degrees
-from lcpool.data.files import read_whole, write_atomically
+from lcpool.data.graphset import features_are_degrees, with_degrees
 from lcpool.data.load import single_graphs
 from lcpool.models import Architecture, Backbone
 from lcpool.train.protocol import seeded

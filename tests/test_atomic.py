@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lcpool.data import files
-from lcpool.data.files import read_whole, write_atomically
+from lcpool.atomic import read_whole, write_atomically
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_others_may_read_what_the_umask_lets_them(path: Path):
 DIE = """
 import os, signal, sys
 from pathlib import Path
-from lcpool.data.files import write_atomically
+from lcpool.atomic import write_atomically
 os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 write_atomically(1, Path(sys.argv[1]))
 """
@@ -87,7 +86,7 @@ def test_what_another_is_writing_is_left_to_him(path: Path, monkeypatch: pytest.
             assert go_on.wait(60)
         save(values, file)
 
-    monkeypatch.setattr(files.torch, "save", slowly)
+    monkeypatch.setattr(torch, "save", slowly)
     slow = threading.Thread(target=write_atomically, args=("slow", path))
     slow.start()
     assert inside.wait(60)
