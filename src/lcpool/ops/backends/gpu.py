@@ -1,9 +1,12 @@
 """Every kernel compiled for GPUs by Triton, on first use, and cached on disk."""
 
 from lcpool.ops.connect.gpu import *
+from lcpool.ops.contract.gpu import *
 from lcpool.ops.fused_lcpool.gpu import *
 from lcpool.ops.gate.gpu import *
+from lcpool.ops.independent_set.gpu import *
 from lcpool.ops.inspect.gpu import *
+from lcpool.ops.matching.gpu import *
 from lcpool.ops.message.gpu import *
 from lcpool.ops.neighbour_max.gpu import *
 from lcpool.ops.product.gpu import *
