@@ -17,8 +17,6 @@ from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import as_operator
 from lcpool.ops.weighted_sum import weighted_sum
 
-REDUCTIONS = ("sum", "mean", "max")
-
 
 class Contracted(NamedTuple):
     """The edges of A', and the edges of A that each is made of.

@@ -11,9 +11,7 @@ from lcpool.ops.compiled import compiled
 __all__ = ["contract"]
 
 
-def contract(
-    edge_index: Tensor, label: Tensor, num_clusters: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def contract(edge_index: Tensor, label: Tensor, num_clusters: int) -> tuple[Tensor, Tensor, Tensor]:
     source, target = edge_index.numpy()
     found = contract_edges(source, target, label.numpy(), num_clusters)
     index, ptr, member = (torch.from_numpy(part) for part in found)

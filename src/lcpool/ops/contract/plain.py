@@ -8,9 +8,7 @@ from torch import Tensor
 __all__ = ["contract"]
 
 
-def contract(
-    edge_index: Tensor, label: Tensor, num_clusters: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def contract(edge_index: Tensor, label: Tensor, num_clusters: int) -> tuple[Tensor, Tensor, Tensor]:
     row, col = label[edge_index]
     off = ((row != col) & (row >= 0) & (col >= 0)).nonzero().view(-1)
     columns = max(num_clusters, 1)
