@@ -12,7 +12,7 @@ import pytest
 import lcpool
 from lcpool.models import CONVS, NORMS, POOLINGS, Architecture
 from lcpool.settings import (
-    POOLS,
+    ALL_POOLS,
     SETTINGS,
     changed,
     config_text,
@@ -33,7 +33,7 @@ def test_every_setting_says_what_it_does_and_where_it_belongs():
 
 
 def test_the_network_knows_what_can_be_chosen():
-    assert tuple(POOLINGS) == POOLS
+    assert tuple(POOLINGS) == ALL_POOLS
     assert tuple(CONVS) == SETTINGS["conv"].choices
     assert tuple(NORMS) == SETTINGS["norm"].choices
 

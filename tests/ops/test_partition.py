@@ -109,8 +109,8 @@ def test_contraction_is_the_product():
         S[label >= 0] = torch.eye(groups, dtype=torch.float64)[label[label >= 0]]
         pattern = S.T @ dense(edges, n) @ S
         pattern.fill_diagonal_(0)
-        assert torch.equal(found.index, pattern.nonzero().t())
-        values = (S.T @ dense(edges, n, weight) @ S)[tuple(found.index)]
+        assert torch.equal(found.edges, pattern.nonzero().t())
+        values = (S.T @ dense(edges, n, weight) @ S)[tuple(found.edges)]
         torch.testing.assert_close(found.reduce(weight, "sum"), values)
 
     check()
@@ -129,7 +129,7 @@ def test_attributes_of_merged_edges(how):
         for e, (u, v) in enumerate(label[edges].t().tolist()):
             if u != v:
                 groups.setdefault((u, v), []).append(attr[e])
-        assert pairs(found.index) == sorted(groups)
+        assert pairs(found.edges) == sorted(groups)
         one = {"sum": lambda t: t.sum(0), "mean": lambda t: t.mean(0), "max": lambda t: t.amax(0)}
         expected = [one[how](torch.stack(groups[pair])) for pair in sorted(groups)]
         expected = torch.stack(expected) if expected else attr[:0]
@@ -143,5 +143,5 @@ def test_gradients_of_attributes(how):
     edges = torch.tensor([[0, 1, 0, 2, 3, 3, 1], [2, 3, 3, 0, 1, 1, 0]])
     attr = torch.randn(7, 2, dtype=torch.float64, requires_grad=True)
     found = contract(edges, torch.tensor([0, 0, 1, 1]), 2)
-    assert found.index.tolist() == [[0, 1], [1, 0]]
+    assert found.edges.tolist() == [[0, 1], [1, 0]]
     assert torch.autograd.gradcheck(lambda attr: found.reduce(attr, how), (attr,))

@@ -42,7 +42,8 @@ def results(pool, arguments, options):
 @pytest.mark.parametrize(
     ("name", "given"),
     [*(("lcpool", given) for given in BATCHES), ("lcpool*", "batch"), ("topk", "one graph"),
-     ("sag", "batch"), ("asap", "batch"), ("diff", "batch_size"), ("kmis", "batch"), ("edge", "batch")],
+     ("sag", "batch"), ("asap", "batch"), ("diff", "batch_size"), ("kmis", "batch"),
+     ("edge", "batch")],
 )  # fmt: skip
 def test_compiles_once_for_graphs_of_all_sizes(name, given):
     pool = make(name)
@@ -97,7 +98,9 @@ def test_weights_and_their_gradients_compile_too(backend, name):
         found = []
         for p in (fast, pool):
             out = p(x, edges, weight, **options)
-            found.append(torch.autograd.grad((out.edge_attr.cos().sum() + out.x.sum()), [x, weight]))
+            found.append(
+                torch.autograd.grad((out.edge_attr.cos().sum() + out.x.sum()), [x, weight])
+            )
         for ours, eager in zip(*found, strict=True):
             torch.testing.assert_close(ours, eager)
 

@@ -69,7 +69,10 @@ def test_equals_pyg_graph_by_graph(example: Example):
 def test_gradients():
     torch.manual_seed(0)
     pool = DMoNPooling(3, 2).double()
-    edges, batch = torch.tensor([[0, 1, 1, 2, 3, 0], [1, 0, 2, 1, 3, 1]]), torch.tensor([0, 0, 0, 1])
+    edges, batch = (
+        torch.tensor([[0, 1, 1, 2, 3, 0], [1, 0, 2, 1, 3, 1]]),
+        torch.tensor([0, 0, 0, 1]),
+    )
     x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     weight = torch.rand(6, dtype=torch.float64, requires_grad=True)
 

@@ -1,5 +1,6 @@
 """EdgePool against PyG's, which takes one edge after the other."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -27,7 +28,7 @@ def no_ties(theirs, x, edge_index):
     e = theirs.compute_edge_score(e, edge_index, x.size(0))
     ends = [frozenset(pair) for pair in edge_index.t().tolist()]
     order = e.argsort().tolist()
-    for a, b in zip(order, order[1:]):
+    for a, b in itertools.pairwise(order):
         assume(ends[a] == ends[b] or e[b] - e[a] > 1e-9)
 
 

@@ -49,7 +49,10 @@ def all_graphs(most: int) -> Iterator[tuple[int, torch.Tensor]]:
     for n in range(1, most + 1):
         possible = list(itertools.combinations(range(n), 2))
         for chosen in itertools.product((False, True), repeat=len(possible)):
-            yield n, undirected([pair for pair, there in zip(possible, chosen) if there])
+            yield (
+                n,
+                undirected([pair for pair, there in zip(possible, chosen, strict=True) if there]),
+            )
 
 
 @every
@@ -64,7 +67,7 @@ def test_connected_parts_neither_fall_apart_nor_merge(name):
             cases.append((n, undirected(pairs)))
     counts = torch.tensor([n for n, _ in cases])
     first = counts.cumsum(0) - counts
-    index = torch.cat([edges + start for (_, edges), start in zip(cases, first)], dim=1)
+    index = torch.cat([cases[g][1] + first[g] for g in range(len(cases))], dim=1)
     batch = torch.arange(len(cases)).repeat_interleave(counts)
     x = torch.randn(len(batch), 8, dtype=torch.float64)
     out = make(name)(x, index, batch=batch)

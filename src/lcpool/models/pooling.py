@@ -1,4 +1,4 @@
-"""Poolings by name: the paper's, and the user's own by import path."""
+"""Poolings by name: the paper's, their rivals, and the user's own by import path."""
 
 from __future__ import annotations
 
@@ -18,10 +18,16 @@ from lcpool.nn.conv import FastGCNConv
 from lcpool.pool import (
     ASAPooling,
     DiffPooling,
+    DMoNPooling,
+    EdgePooling,
+    GraclusPooling,
+    KMISPooling,
     LCPooling,
     MinCutPooling,
     NoPooling,
     Pooling,
+    RandomAssignment,
+    RandomSelection,
     SAGPooling,
     TopKPooling,
 )
@@ -40,7 +46,7 @@ def _lcpool_star(channels: int, clusters: int, o: NetworkSettings) -> Pooling:
     return _lcpool(channels, clusters, o, cluster=FastGCNConv(channels, channels))
 
 
-# Name in the paper → (channels, clusters, settings) → layer.
+# Name (see ``settings.POOLS`` and ``settings.RIVALS``) → (channels, clusters, settings) → layer.
 POOLINGS: dict[str, Callable[[int, int, NetworkSettings], Pooling]] = {
     "nopool": lambda *_: NoPooling(),
     "topkpool": lambda channels, _, o: TopKPooling(channels, o.ratio),
@@ -50,6 +56,12 @@ POOLINGS: dict[str, Callable[[int, int, NetworkSettings], Pooling]] = {
     "mincutpool": lambda channels, clusters, _: MinCutPooling(channels, clusters),
     "lcpool": _lcpool,
     "lcpool*": _lcpool_star,
+    "kmis": lambda channels, *_: KMISPooling(channels),
+    "edgepool": lambda channels, *_: EdgePooling(channels),
+    "graclus": lambda channels, *_: GraclusPooling(channels),
+    "dmon": lambda channels, clusters, _: DMoNPooling(channels, clusters),
+    "random": lambda channels, _, o: RandomSelection(channels, o.ratio),
+    "randomassign": lambda channels, _, o: RandomAssignment(channels, o.ratio),
 }
 
 ALIASES = {"lcpool-star": "lcpool*"}

@@ -88,4 +88,5 @@ def shuffled(graph: Graph) -> Tensor:
         key = key & 0x7FFFFFFF
         key = (key ^ (key >> 15)) * factor
     key = key & 0x7FFFFFFF
-    return key ^ (key >> 15)
+    mixed: Tensor = key ^ (key >> 15)
+    return mixed

@@ -93,7 +93,7 @@ class PartitionPooling(Pooling):
         """A' and its attributes, None if A has none."""
         assert isinstance(S, Partition)
         found = contract(graph.edge_index, S.label, S.num_pooled)
-        edges = Edges.trusted(found.index, S.num_pooled, graph.edges.symmetric, in_order=True)
+        edges = Edges.trusted(found.edges, S.num_pooled, graph.edges.symmetric, in_order=True)
         attr = graph.edge_attr
         if attr is None:
             return edges, None

@@ -22,12 +22,12 @@ class Contracted(NamedTuple):
     """The edges of A', and the edges of A that each is made of.
 
     Attributes:
-        index: the edges of A', sorted, each once.
+        edges: the edges of A', sorted, each once.
         ptr: edge i of A' is made of ``member[ptr[i] : ptr[i + 1]]``.
         member: edges of A, in their order.
     """
 
-    index: Tensor
+    edges: Tensor
     ptr: Tensor
     member: Tensor
 
@@ -39,7 +39,7 @@ class Contracted(NamedTuple):
         rows = attr.unsqueeze(-1).flatten(1)
         if how == "max":
             owner = owners(self.ptr, self.member.numel()).unsqueeze(-1).expand(-1, rows.size(1))
-            out = rows.new_zeros(self.index.size(1), rows.size(1))
+            out = rows.new_zeros(self.edges.size(1), rows.size(1))
             out = out.scatter_reduce(0, owner, rows[self.member], "amax", include_self=False)
         else:
             into = Neighbours(self.ptr, self.member)
