@@ -199,7 +199,7 @@ class NetworkSettings(SettingsGroup):
     conv: ConvName = setting("gcn", "The graph convolution.", NETWORK, plural="convs")
     pool: str = setting(
         "lcpool",
-        f"{', '.join(ALL_POOLS)} (or lcpool-star), or your own class as module:Class.",
+        f"{', '.join(ALL_POOLS)} (or lcpool-star), tgp:NAME, or your own class as module:Class.",
         NETWORK,
         plural="pools",
     )

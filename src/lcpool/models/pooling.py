@@ -32,6 +32,7 @@ from lcpool.pool import (
     TopKPooling,
 )
 from lcpool.pool.foreign import as_pooling, make_layer
+from lcpool.pool.tgp import PREFIX, TGPPooling, tgp_class
 from lcpool.settings import NetworkSettings
 
 
@@ -86,20 +87,23 @@ def pooling_name(name: str) -> str:
     meant = f"did you mean {near[0]}? Choose" if near else "choose"
     raise ValueError(
         f"unknown pooling '{name}': {meant} one of {', '.join(POOLINGS)}, "
-        f"or pass a class of your own as 'module:Class'."
+        f"tgp:NAME, or pass a class of your own as 'module:Class'."
     )
 
 
 def make_pooling(name: str, channels: int, num_clusters: int, options: NetworkSettings) -> Pooling:
     """The pooling ``name`` for features of width ``channels``.
 
-    ``module:Class`` is called as ``Class(channels)``, with ``ratio=`` and ``num_clusters=`` if it
-    has these arguments.
+    ``tgp:NAME`` is a pooling of torch-geometric-pool. ``module:Class`` is called as
+    ``Class(channels)``, with ``ratio=`` and ``num_clusters=`` if it has these arguments.
     """
     name = pooling_name(name)
     num_clusters = max(num_clusters, 1)
     if name in POOLINGS:
         return POOLINGS[name](channels, num_clusters, options)
+    if name.startswith(PREFIX):
+        layer = TGPPooling(name.removeprefix(PREFIX), channels, options.ratio, num_clusters)
+        return as_pooling(layer)
     cls = import_class(name)
     if not (inspect.isclass(cls) and issubclass(cls, nn.Module)):
         raise TypeError(f"'{name}' must be a subclass of torch.nn.Module, not {cls!r}.")
@@ -107,7 +111,9 @@ def make_pooling(name: str, channels: int, num_clusters: int, options: NetworkSe
 
 
 def import_class(path: str) -> Callable[..., Any]:
-    """The object at ``module:name``."""
+    """The object at ``module:name``; for ``tgp:NAME`` the class of tgp."""
+    if path.startswith(PREFIX):
+        return tgp_class(path.removeprefix(PREFIX))
     module, _, attribute = path.rpartition(":")
     if module.endswith(".py") or "/" in module:
         raise ValueError(f"'{path}' names a file: {_as_module(Path(module), attribute)}.")
