@@ -2,8 +2,8 @@
 
     python benchmarks/tgp_poolings.py
 
-tgp must be installed. It needs torch_scatter, which has no wheel for current versions of torch; where
-it is missing, the stand-in of ``benchmarks/stand_ins`` takes its place. To train with it:
+tgp must be installed. It needs torch_scatter, which has no wheel for current versions of torch;
+where it is missing, the stand-in of ``benchmarks/stand_ins`` takes its place. To train with it:
 
     PYTHONPATH=benchmarks/stand_ins lcpool train builtin --pool tgp:kmis
 """

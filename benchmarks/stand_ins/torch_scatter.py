@@ -1,7 +1,7 @@
-"""The part of ``torch_scatter`` that tgp calls, in plain torch, for machines that cannot compile it.
+"""The part of ``torch_scatter`` that tgp and PyG call, in plain torch, where it cannot be compiled.
 
-``torch_scatter`` has no wheel for current versions of torch, and tgp does not import without it. Put
-this folder into PYTHONPATH in its place. It is no part of lcpool.
+It has no wheel for current versions of torch, and tgp does not import without it. Put this folder
+into PYTHONPATH in its place. It is no part of lcpool.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The adapter of tgp's poolings, with a stand-in for tgp; and k-MIS beside tgp's where it installs."""
+"""The adapter of tgp's poolings, with a stand-in for tgp; and k-MIS beside tgp's."""
 
 import sys
 from types import ModuleType, SimpleNamespace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +51,8 @@ class EdgePooling(PartitionPooling):
         >>> EdgePooling(16)(torch.randn(3, 16), path).x.shape
         torch.Size([2, 16])
     """
+
+    cost: ClassVar[str] = "n + m log m"
 
     def __init__(self, in_channels: int, edge_reduce: str = "sum") -> None:
         check_arguments(in_channels=in_channels)

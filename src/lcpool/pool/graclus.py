@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -46,6 +48,9 @@ class GraclusPooling(PartitionPooling):
         >>> GraclusPooling(1)(torch.ones(4, 1), path).x.tolist()  # ends have fewer neighbours
         [[2.0], [2.0]]
     """
+
+    expressive: ClassVar[bool] = True
+    cost: ClassVar[str] = "n + m log m"
 
     def __init__(self, in_channels: int, edge_reduce: str = "sum") -> None:
         check_arguments(in_channels=in_channels)

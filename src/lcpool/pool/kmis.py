@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -44,6 +46,8 @@ class KMISPooling(PartitionPooling):
         >>> pool(torch.randn(4, 16), star).x.shape[0] in (1, 3)
         True
     """
+
+    cost: ClassVar[str] = "n log n + m"
 
     def __init__(self, in_channels: int, k: int = 1, edge_reduce: str = "sum") -> None:
         check_arguments(in_channels=in_channels, k=k)

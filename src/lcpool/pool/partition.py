@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -83,6 +83,8 @@ class PartitionPooling(Pooling):
         edge_reduce: how the attributes of edges that become one are reduced: ``"sum"``, ``"mean"``
             or ``"max"``. They may have any width.
     """
+
+    keeps_connected: ClassVar[bool] = True
 
     def __init__(self, in_channels: int, edge_reduce: str = "sum") -> None:
         check_arguments(edge_reduce=edge_reduce)

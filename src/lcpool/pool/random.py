@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -60,6 +62,9 @@ class RandomAssignment(PartitionPooling):
         edge_reduce: how the attributes of edges that become one are reduced: ``"sum"``, ``"mean"``
             or ``"max"``.
     """
+
+    expressive: ClassVar[bool] = True
+    cost: ClassVar[str] = "n log n + m"
 
     def __init__(self, in_channels: int, ratio: float = 0.5, edge_reduce: str = "sum") -> None:
         check_arguments(in_channels=in_channels)
