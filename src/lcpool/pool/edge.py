@@ -75,7 +75,7 @@ class EdgePooling(PartitionPooling):
         h = softmax(of_source, graph.edges.into.ptr) + 0.5
         order = falling(h, y.view(-1)[target])
         edge = matching(order, torch.stack([source, target]), graph.num_nodes)
-        edge = not_nan(graph, edge, h)
+        edge = not_nan(graph, edge, torch.cat([h, y.view(-1)]))  # a node may have no edge
         # Not contracted is edge −1: the one at the end, whose score is 1.
         nodes = torch.arange(graph.num_nodes, device=edge.device)
         first = torch.cat([source.minimum(target), source.new_zeros(1)])[edge]

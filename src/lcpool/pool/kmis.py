@@ -27,9 +27,8 @@ class KMISPooling(PartitionPooling):
     it in at most k hops along the edges, and each node joins the first kept node that reaches it
     so: :math:`s_{ij} = h_i` if node i joins node j. Ties go to the lower index.
 
-    There is no ratio: with k = 1, a quarter to a half of the nodes of molecules and proteins are
-    kept; with a k near the diameter one node is left. Pooled nodes are sorted by graph, then in the
-    order in which they were taken.
+    There is no ratio: how many nodes are kept follows from the graph, and with a k near the
+    diameter it is one. Pooled nodes are sorted by graph, then in the order in which they were taken.
 
     From `Bacciu, Conte and Landolfi 2023 <https://arxiv.org/abs/2208.03523>`_, "Generalizing
     Downsampling from Regular Data to Graphs".
