@@ -16,7 +16,7 @@ from lcpool.nn.arguments import check_arguments
 from lcpool.ops.matching import matching
 from lcpool.ops.readout import softmax
 from lcpool.ops.weighted_sum import entry_dot
-from lcpool.pool.partition import Partition, PartitionPooling, falling, not_nan
+from lcpool.pool.partition import Partition, PartitionPooling, falling, not_nan, pair_centres
 
 
 class EdgePooling(PartitionPooling):
@@ -77,10 +77,8 @@ class EdgePooling(PartitionPooling):
         edge = matching(order, torch.stack([source, target]), graph.num_nodes)
         edge = not_nan(graph, edge, torch.cat([h, y.view(-1)]))  # a node may have no edge
         # Not contracted is edge −1: the one at the end, whose score is 1.
-        nodes = torch.arange(graph.num_nodes, device=edge.device)
-        first = torch.cat([source.minimum(target), source.new_zeros(1)])[edge]
         weight = torch.cat([h, h.new_ones(1)])[edge].to(graph.x.dtype)
-        centre = torch.where(edge < 0, nodes, first)
+        centre = pair_centres(edge, source, target)
         return Partition.of_centres(graph, centre, None, weight, weight, named=False)
 
     def lift(self, x: Tensor, S: Assignment) -> Tensor:

@@ -13,7 +13,7 @@ from lcpool.nn.arguments import check_arguments
 from lcpool.ops.dense import safe_div
 from lcpool.ops.matching import matching
 from lcpool.ops.weighted_sum import weighted_sum
-from lcpool.pool.partition import Partition, PartitionPooling, by_graph, falling
+from lcpool.pool.partition import Partition, PartitionPooling, by_graph, falling, pair_centres
 
 
 class GraclusPooling(PartitionPooling):
@@ -57,13 +57,9 @@ class GraclusPooling(PartitionPooling):
         super().__init__(in_channels, edge_reduce)
 
     def select(self, graph: Graph) -> Partition:
-        source, target = graph.edge_index
         order = falling(cut_weights(graph), shuffled(graph))
         edge = matching(order, graph.edge_index, graph.num_nodes)
-        # Not contracted is edge −1: the one at the end.
-        nodes = torch.arange(graph.num_nodes, device=edge.device)
-        first = torch.cat([source.minimum(target), source.new_zeros(1)])[edge]
-        return Partition.of_centres(graph, torch.where(edge < 0, nodes, first), named=False)
+        return Partition.of_centres(graph, pair_centres(edge, *graph.edge_index), named=False)
 
 
 def cut_weights(graph: Graph) -> Tensor:

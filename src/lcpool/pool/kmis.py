@@ -28,7 +28,8 @@ class KMISPooling(PartitionPooling):
     so: :math:`s_{ij} = h_i` if node i joins node j. Ties go to the lower index.
 
     There is no ratio: how many nodes are kept follows from the graph, and with a k near the
-    diameter it is one. Pooled nodes are sorted by graph, then in the order in which they were taken.
+    diameter it is one. Pooled nodes are sorted by graph, then in the order in which they were
+    taken.
 
     From `Bacciu, Conte and Landolfi 2023 <https://arxiv.org/abs/2208.03523>`_, "Generalizing
     Downsampling from Regular Data to Graphs".

@@ -121,6 +121,13 @@ def by_graph(graph: Graph, order: Tensor | None = None) -> Tensor:
     return order if graph.batch is None else order[graph.batch[order].argsort(stable=True)]
 
 
+def pair_centres(edge: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """The first end of each node's matched edge, the node itself where that is −1."""
+    nodes = torch.arange(edge.numel(), device=edge.device)
+    first = torch.cat([source.minimum(target), source.new_zeros(1)])  # −1 is the one at the end
+    return nodes.where(edge < 0, first[edge])
+
+
 def falling(*keys: Tensor) -> Tensor:
     """The order by falling values; where the first keys tie by the next, then by number."""
     order = keys[-1].detach().argsort(descending=True, stable=True)
