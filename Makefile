@@ -30,7 +30,7 @@ paper-test: $(READY)  ## the paper's figures, claims and documents, to the byte
 readme: $(READY)  ## write the figures of README.md again from paper/results
 	$(BIN)/python -m paper readme paper/results README.md
 
-tables: $(READY)  ## write the docs' tables of settings and columns again
+tables: $(READY)  ## write the docs' tables of settings, columns and poolings again
 	$(BIN)/python docs/tables.py
 
 quick: $(READY)  ## style, and the tests that are not slow: under a minute, for the edit cycle

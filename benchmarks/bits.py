@@ -27,7 +27,8 @@ from typing import Any
 import torch
 
 from lcpool.data import load_dataset
-from lcpool.models import BACKBONES, CONVS, POOLINGS
+from lcpool.models import BACKBONES, CONVS
+from lcpool.settings import POOLS
 from lcpool.train import RULES, Result, Trainer, train
 
 # Columns of a table of runs that must come out the same, and where they are in a run.
@@ -38,7 +39,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--root", type=Path, help="folder with the datasets")
     parser.add_argument("--datasets", nargs="+", default=["MUTAG", "ENZYMES"])
-    parser.add_argument("--pools", nargs="+", default=list(POOLINGS))
+    parser.add_argument("--pools", nargs="+", default=list(POOLS))
     parser.add_argument("--backbones", nargs="+", default=list(BACKBONES))
     parser.add_argument("--convs", nargs="+", default=list(CONVS))
     parser.add_argument("--num-runs", type=int, default=2)

@@ -38,8 +38,8 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 
 from lcpool.data import GraphSet, load_dataset
 from lcpool.graph.graph import Graph
-from lcpool.models.pooling import POOLINGS
 from lcpool.nn.conv import convolve
+from lcpool.settings import POOLS
 from lcpool.sweep.grid import PAPER_DATASETS
 from lcpool.train import Model, train
 
@@ -154,7 +154,7 @@ def main() -> None:
     """Train, look, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", nargs="+", default=PAPER_DATASETS)
-    parser.add_argument("--pools", nargs="+", default=list(POOLINGS), help="or module:Class")
+    parser.add_argument("--pools", nargs="+", default=list(POOLS), help="or module:Class")
     parser.add_argument("--ratio", type=float, default=0.5)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3, help="networks of each pooling")

@@ -9,11 +9,20 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import torch
+
+from lcpool.data import builtin
+from lcpool.models import POOLINGS, Architecture, make_pooling
+from lcpool.pool import DenseAssignmentPooling
 from lcpool.settings import RUNS, SETTINGS, Setting, scopes
 from lcpool.sweep.columns import CIRCUMSTANCE, EXPORTED, OUTCOME, WHICH
 
 HERE = Path(__file__).parent
-PAGES = {"settings": HERE / "experiments.md", "columns": HERE / "sweep.md"}
+PAGES = {
+    "settings": HERE / "experiments.md",
+    "columns": HERE / "sweep.md",
+    "poolings": HERE / "poolings.md",
+}
 
 
 def settings() -> str:
@@ -32,6 +41,26 @@ def columns() -> str:
         rows.append((f"**{group}**", "", ""))
         rows += [(f"`{c.name}`", c.dtype, c.help) for c in EXPORTED if c.group == group]
     return table(("column", "type", "what it is"), rows)
+
+
+def poolings() -> str:
+    """Every pooling by name, from what its class declares and from a layer made of it."""
+    graphs, rows = builtin(num_graphs=4), []
+    batch = graphs.batch(torch.arange(4))
+    for name in POOLINGS:
+        layer = make_pooling(name, graphs.num_features, 3, Architecture(pool=name))
+        dense = isinstance(layer, DenseAssignmentPooling)
+        size = "" if not SETTINGS["ratio"].read_by(name) else "clusters" if dense else "nodes"
+        flags = (
+            dense, any(True for _ in layer.parameters()), layer.keeps_connected, layer.expressive,
+        )  # fmt: skip
+        is_dense, trained, connected, expressive = ("yes" if flag else "" for flag in flags)
+        losses = ", ".join(layer(batch.graph).losses)
+        rows.append((f"`{name}`", f"`{type(layer).__name__}`", size, is_dense, trained, losses,
+                     connected, expressive, layer.cost))  # fmt: skip
+    head = ("name", "layer", "ratio of", "dense", "trained", "losses", "stays connected",
+            "expressive", "time grows with")  # fmt: skip
+    return table(head, rows)
 
 
 def _names(one: Setting) -> str:
@@ -66,7 +95,7 @@ def written(name: str) -> str:
     return found
 
 
-MAKE = {"settings": settings, "columns": columns}
+MAKE = {"settings": settings, "columns": columns, "poolings": poolings}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

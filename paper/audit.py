@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from lcpool.models import POOLINGS
 from lcpool.report.comparison import Comparison
+from lcpool.settings import POOLS
 from lcpool.sweep.results import Results
 from lcpool.train import RULES
 from paper import chapters, choosing
@@ -68,7 +68,7 @@ class Audit:
         others, readings = folder / chapters.ABLATION, folder / chapters.READINGS
         return cls(
             reports=reports,
-            everyone=Comparison.of(as_paper(main.runs), list(POOLINGS)),
+            everyone=Comparison.of(as_paper(main.runs), list(POOLS)),
             costs=_table(folder / chapters.COSTS, [*choosing.COSTS, "device"]),
             structure=_table(folder / chapters.STRUCTURE, choosing.STRUCTURE),
             ablation=Ablation.of(runs["fresh"], Results.read(others)) if others.exists() else None,

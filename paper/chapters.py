@@ -10,12 +10,12 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lcpool.models import POOLINGS
 from lcpool.report.cells import CELL, GROUP
 from lcpool.report.comparison import Comparison, pairs_over_splits
 from lcpool.report.statistics import ALPHA, smallest_signed_rank
 from lcpool.report.tables import Markdown
 from lcpool.report.words import count, figure
+from lcpool.settings import POOLS
 from paper import advice, choosing
 from paper.claims import Claim
 from paper.datasets import paper_datasets
@@ -36,7 +36,7 @@ READINGS, EARLIER_RUNS = "readings/runs.csv", "earlier/runs.csv"
 COMMANDS = {
     COSTS: "python benchmarks/training.py --device cuda --workers \\\n"
     f"    --datasets {shlex.join(paper_datasets())} \\\n"
-    f"    --pools {shlex.join(POOLINGS)} \\\n"
+    f"    --pools {shlex.join(POOLS)} \\\n"
     f"    --out paper/results/{COSTS}",
     STRUCTURE: f"python benchmarks/structure.py --out paper/results/{STRUCTURE}",
     ABLATION: "lcpool bench --file paper/results/ablation/grid.toml --store ablation.sqlite\n"

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from lcpool.data.splits import split
-from lcpool.models import POOLINGS
 from lcpool.report.tables import Backbone, Markdown
 from lcpool.report.words import count, listed, signed
+from lcpool.settings import POOLS
 from paper.datasets import paper_datasets
 from paper.published import OURS, PAPER_RUNS, VARIANT, published, published_ranks
 from paper.rankings import (
@@ -158,5 +158,5 @@ def _cells() -> Iterator[tuple[tuple[str, ...], tuple[float, float] | None]]:
     backbones: list[Backbone] = list(published_ranks())
     for dataset in paper_datasets():
         for backbone in backbones:
-            for pool in POOLINGS:
+            for pool in POOLS:
                 yield (dataset, *backbone, pool), published(dataset, *backbone, pool)

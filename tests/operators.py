@@ -6,6 +6,9 @@ from torch_geometric.nn import GCNConv
 from lcpool import (
     ASAPooling,
     DiffPooling,
+    DMoNPooling,
+    EdgePooling,
+    KMISPooling,
     LCPooling,
     MinCutPooling,
     SAGPooling,
@@ -22,8 +25,13 @@ SELECTIONS = {
 DENSE = {
     "diff": lambda c: DiffPooling(c, 3),
     "mincut": lambda c: MinCutPooling(c, 3),
+    "dmon": lambda c: DMoNPooling(c, 3),
 }
-ALL = {**SELECTIONS, **DENSE}
+PARTITIONS = {
+    "kmis": lambda c: KMISPooling(c),
+    "edge": lambda c: EdgePooling(c),
+}
+ALL = {**SELECTIONS, **DENSE, **PARTITIONS}
 
 
 def make(name: str, channels: int = 8, seed: int = 0, **options):

@@ -7,11 +7,11 @@ PAGE = Path(__file__).parents[1] / "docs" / "own-pooling.md"
 *CLASSES, CHECKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 for block in CLASSES:
     exec(compile(block, PAGE, "exec"))
-for name in ("KMISPooling", "EdgeContraction", "RandomSelection"):
+for name in ("KMIS", "EdgeContraction", "RandomHalf"):
     globals()[name].__module__ = __name__
 
 
-class WithLoss(KMISPooling):  # noqa: F821 - from the page
+class WithLoss(KMIS):  # noqa: F821 - from the page
     """Wants scores of each graph to add up to one."""
 
     loss_weights = {"sum": 0.3}  # noqa: RUF012
@@ -22,7 +22,7 @@ class WithLoss(KMISPooling):  # noqa: F821 - from the page
         return {"sum": (total - 1).square()}
 
 
-class OnClusters(KMISPooling):  # noqa: F821
+class OnClusters(KMIS):  # noqa: F821
     """Transforms the pooled features: a layer that a stack cannot place."""
 
     def __init__(self, in_channels):
@@ -35,7 +35,7 @@ class OnClusters(KMISPooling):  # noqa: F821
         return self.after(super().reduce(graph, S))
 
 
-class OneLoss(KMISPooling):  # noqa: F821
+class OneLoss(KMIS):  # noqa: F821
     """Sets one loss for the whole batch, by hand."""
 
     def forward(self, *args, **kwargs):

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lcpool.models import BACKBONES, POOLINGS, Architecture
-from lcpool.settings import flat
+from lcpool.models import BACKBONES, Architecture
+from lcpool.settings import POOLS, flat
 from lcpool.sweep.columns import NAMES
 from lcpool.sweep.grid import PAPER_DATASETS
 from lcpool.sweep.results import Results, key
 from lcpool.train import Protocol
 
-DATASETS, POOLS = PAPER_DATASETS, tuple(POOLINGS)
+DATASETS = PAPER_DATASETS
 SIZES = {"PROTEINS": 1113, "ENZYMES": 600, "Mutagenicity": 4337, "DD": 1178, "NCI1": 4110}
 # Names that would be markup, were they not names.
 HOSTILE = (

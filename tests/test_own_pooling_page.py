@@ -7,7 +7,7 @@ import torch
 from lcpool.data import builtin
 from lcpool.train import train
 
-NAMES = ("KMISPooling", "EdgeContraction", "RandomSelection")
+NAMES = ("KMIS", "EdgeContraction", "RandomHalf")
 
 
 @pytest.mark.slow
@@ -30,7 +30,7 @@ def test_kmis_keeps_nodes_more_than_k_hops_apart_and_leaves_none_out():
     batch = graphs.batch(torch.arange(6))
     for k in (1, 2):
         torch.manual_seed(0)
-        pool = page.KMISPooling(graphs.num_features, k)
+        pool = page.KMIS(graphs.num_features, k)
         labels = pool(batch.x, batch.edge_index, batch=batch.batch).labels()
         assert (labels >= 0).all()
         score = pool.score(batch.x).view(-1)

@@ -13,7 +13,7 @@ import lcpool
 from lcpool.models import CONVS, POOLINGS, Architecture
 from lcpool.models.backbone import NORMS
 from lcpool.settings import (
-    POOLS,
+    ALL_POOLS,
     SETTINGS,
     changed,
     config_text,
@@ -34,7 +34,7 @@ def test_every_setting_says_what_it_does_and_where_it_belongs():
 
 
 def test_the_network_knows_what_can_be_chosen():
-    assert tuple(POOLINGS) == POOLS
+    assert tuple(POOLINGS) == ALL_POOLS
     assert tuple(CONVS) == SETTINGS["conv"].choices
     assert tuple(NORMS) == SETTINGS["norm"].choices
 

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from paper_runs import make_results
 
-from lcpool.models import POOLINGS, Architecture
+from lcpool.models import Architecture
 from lcpool.report.statistics import ALPHA, holm, over_splits
 from lcpool.report.words import signed
+from lcpool.settings import POOLS
 from lcpool.sweep.grid import read_grids
 from lcpool.sweep.results import Results
 from paper import chapters, choosing, theory
@@ -30,7 +31,7 @@ HEADINGS = [
 
 
 def costs() -> pd.DataFrame:
-    rows = [(d, p, 0.1 * (1 + i), 100.0 * 2**i) for d in DATASETS for i, p in enumerate(POOLINGS)]
+    rows = [(d, p, 0.1 * (1 + i), 100.0 * 2**i) for d in DATASETS for i, p in enumerate(POOLS)]
     made = pd.DataFrame(rows, columns=["dataset", "pool", "seconds_per_epoch", "peak_mib"])
     return made.assign(device="a GPU")
 
@@ -167,7 +168,7 @@ def test_costs_are_multiples_of_no_pooling(text: str):
     assert rows["nopool"] == ["1.0<br><sub>1.0 to 1.0</sub>"] * 2
     assert rows["asapool"] == ["4.0<br><sub>4.0 to 4.0</sub>", "8.0<br><sub>8.0 to 8.0</sub>"]
     assert table(written, 1)[3][1] == "0.4 s<br><sub>800 MiB</sub>"
-    assert rows.keys() == {pool.replace("*", "\\*") for pool in POOLINGS}
+    assert rows.keys() == {pool.replace("*", "\\*") for pool in POOLS}
 
 
 def test_a_pooling_without_a_cost_on_some_dataset_has_no_multiple():
@@ -324,7 +325,7 @@ def test_the_picture(audit: Audit, folder: Path, tmp_path: Path):
     titles = ["Accuracy", "Seconds", "Memory", "Connected graphs"]
     assert [text for text in texts if text in titles] == titles
     lead = {pool: over.mean for pool, (_, over) in choosing.leads(audit.everyone).items()}
-    assert [t for t in texts if t in POOLINGS] == sorted(lead, key=lambda pool: -lead[pool])
+    assert [t for t in texts if t in POOLS] == sorted(lead, key=lambda pool: -lead[pool])
     again = [path.read_bytes() for path in Audit.read(folder).write(tmp_path / "audit.md")]
     assert again == [path.read_bytes() for path in written]
 

@@ -27,11 +27,16 @@ SCOPES = NETWORK, POOLING, PROTOCOL = "The network", "The pooling", "The protoco
 BackboneName = Literal["hierarchical", "plain"]
 ConvName = Literal["gcn", "graphconv"]
 BACKBONES: tuple[str, ...] = get_args(BackboneName)
-# The paper's names of the poolings.
+# The paper's poolings, by its names: what is compared by default.
 POOLS = (
     "nopool", "topkpool", "sagpool", "asapool", "diffpool", "mincutpool", "lcpool", "lcpool*",
 )  # fmt: skip
+# Those that they are often compared with, and two that choose by chance.
+RIVALS = ("kmis", "edgepool", "graclus", "dmon", "random", "randomassign")
+ALL_POOLS = (*POOLS, *RIVALS)
 LCPOOLS = ("lcpool", "lcpool*")
+# How many nodes they leave follows from the graph alone.
+WITHOUT_RATIO = ("nopool", "kmis", "edgepool", "graclus")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -161,7 +166,7 @@ class NetworkSettings(SettingsGroup):
     conv: ConvName = setting("gcn", "The graph convolution.", NETWORK, plural="convs")
     pool: str = setting(
         "lcpool",
-        f"{', '.join(POOLS)} (or lcpool-star), or your own class as module:Class.",
+        f"{', '.join(ALL_POOLS)} (or lcpool-star), tgp:NAME, or your own class as module:Class.",
         NETWORK,
         plural="pools",
     )
@@ -177,7 +182,7 @@ class NetworkSettings(SettingsGroup):
         "Nodes to keep: a share, as 0.5, or a number, as 10. Dense poolings: the number of "
         "clusters, as a share of the mean number of nodes.",
         POOLING,
-        read_by=lambda pool: pool != "nopool",
+        read_by=lambda pool: pool not in WITHOUT_RATIO,
     )
     score_channels: int | None = setting(
         None, "Hidden width of LCPool's score.", POOLING,

@@ -134,7 +134,8 @@ def test_a_store_that_is_gone_is_no_success(capsys: pytest.CaptureFixture[str]):
 
 def test_all_poolings_and_both_splits(bench: Callable):
     shown = bench("--pool", "all", "--split", "both", "--runs", 2, "--dry-run").stdout
-    assert "8 jobs, 32 trainings" in shown
+    assert "14 jobs, 56 trainings" in shown
+    assert "8 jobs, 32 trainings" in bench("--split", "both", "--runs", 2, "--dry-run").stdout
     text = " ".join(bench("--help").stdout.split())
     assert "--pool all" in text
     assert "--split both" in text

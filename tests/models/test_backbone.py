@@ -32,7 +32,7 @@ def test_every_combination_scores_classes(pool, conv, backbone):
     model = network(pool=pool, conv=conv, backbone=backbone)
     out = model(BATCH)
     assert out.logits.shape == (8, GRAPHS.num_classes)
-    assert (out.graph_loss is not None) == (pool in ("diffpool", "mincutpool"))
+    assert (out.graph_loss is not None) == (pool in ("diffpool", "mincutpool", "dmon"))
     out.logits.sum().backward()
     assert all(p.grad is not None for p in model.pre.parameters())
 

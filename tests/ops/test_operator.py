@@ -8,8 +8,11 @@ from torch.library import opcheck
 from lcpool.graph.edges import Edges
 from lcpool.ops import (  # noqa: F401 - they define operators
     connect,
+    contract,
     fused_lcpool,
     gate,
+    independent_set,
+    matching,
     message,
     neighbour_max,
     readout,
@@ -82,6 +85,9 @@ def samples():
     found, kept = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]]), [torch.empty(0).long()] * 3
     values = (torch.rand(7, dtype=torch.float64), h)
     yield "connect_assignment_backward", (h, found, *kept, h[:0], *entries, *values, *sizes)
+    yield "independent_set", (torch.tensor([2, 0, 3, 1]), *ROWS[2:], 2)
+    yield "matching", (torch.tensor([5, 0, 6, 2, 1, 4, 3]), EDGES.index, 4)
+    yield "contract", (EDGES.index, torch.tensor([0, 1, 1, -1]), 2)
     yield "in_range", (EDGES.index, 4, "edge_index", "node")
     yield "graph_count", (batch,)
     yield "label_count", (batch,)

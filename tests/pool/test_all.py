@@ -62,7 +62,8 @@ def test_a_graph_does_not_depend_on_its_batch(name, example: Example):
         start += size
 
 
-@every
+# EdgePool's nodes come in the order of their numbers; check_pooling compares it up to that.
+@pytest.mark.parametrize("name", [name for name in ALL if name != "edge"])
 @settings(max_examples=25)
 @given(example=graphs())
 def test_permutation_equivariance(name, example: Example):
@@ -276,7 +277,9 @@ def test_losses_do_not_depend_on_the_batch_or_on_precision(name):
     short = pool.bfloat16()(x.bfloat16(), edges)
     for key, loss in out.losses.items():
         torch.testing.assert_close(padded.losses[key], loss)
-        torch.testing.assert_close(short.losses[key].float(), loss, rtol=0.03, atol=0)
+        # Modularity is a difference: it is near 0 here.
+        atol = 1e-4 if key == "spectral" else 0
+        torch.testing.assert_close(short.losses[key].float(), loss, rtol=0.03, atol=atol)
 
 
 def bad_calls():
@@ -380,6 +383,7 @@ def test_no_warning_in_ordinary_use(name):
 def test_dense_losses_are_attributes(name):
     out = make(name)(torch.randn(4, 8, dtype=torch.float64), PATH)
     weights = {"diff": {"link": 0.1, "entropy": 0.1}, "mincut": {"cut": 0.5, "ortho": 1.0}}
+    weights["dmon"] = {"spectral": 1.0, "cluster": 1.0}
     expected = weights.get(name, {})
     assert set(out.losses) == set(expected)
     total = sum(expected[key] * value for key, value in out.losses.items())

@@ -42,7 +42,8 @@ def results(pool, arguments, options):
 @pytest.mark.parametrize(
     ("name", "given"),
     [*(("lcpool", given) for given in BATCHES), ("lcpool*", "batch"), ("topk", "one graph"),
-     ("sag", "batch"), ("asap", "batch"), ("diff", "batch_size")],
+     ("sag", "batch"), ("asap", "batch"), ("diff", "batch_size"), ("kmis", "batch"),
+     ("edge", "batch")],
 )  # fmt: skip
 def test_compiles_once_for_graphs_of_all_sizes(name, given):
     pool = make(name)
@@ -85,10 +86,11 @@ def test_compiles_without_kernels(backend):
     torch.testing.assert_close(ours, eager, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["asap", "kmis", "edge"])
 @pytest.mark.parametrize("backend", ["numba", "torch"], indirect=True)
-def test_weights_and_their_gradients_compile_too(backend):
+def test_weights_and_their_gradients_compile_too(backend, name):
     """Also without a kernel, where autograd adds in another order."""
-    pool = make("asap")
+    pool = make(name)
     fast = compiled(pool)
     for seed, sizes in enumerate([(7, 5, 9), (12, 3), (4, 8, 6, 11)]):
         (x, edges), options = graphs(seed, sizes, "batch")
@@ -96,7 +98,9 @@ def test_weights_and_their_gradients_compile_too(backend):
         found = []
         for p in (fast, pool):
             out = p(x, edges, weight, **options)
-            found.append(torch.autograd.grad(out.edge_attr.cos().sum(), [x, weight]))
+            found.append(
+                torch.autograd.grad((out.edge_attr.cos().sum() + out.x.sum()), [x, weight])
+            )
         for ours, eager in zip(*found, strict=True):
             torch.testing.assert_close(ours, eager)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operators import ALL, DENSE, SELECTIONS, make
+from operators import ALL, DENSE, PARTITIONS, SELECTIONS, make
 from torch_geometric.nn import GATConv, GCNConv, GraphConv
 
 import lcpool
@@ -46,7 +46,7 @@ GENERIC = {
 }
 EVERY = {**{name: (lambda name=name: make(name)) for name in ALL}, **GENERIC}
 POOLS = {name: new().double() for name, new in EVERY.items()}
-WITHOUT_ATTN = {*DENSE, "dense", "none"}
+WITHOUT_ATTN = {*DENSE, *PARTITIONS, "dense", "none"}
 
 
 def features(n):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from graphs import Example, graphs
 from hypothesis import given
-from operators import ALL, DENSE, make
+from operators import ALL, DENSE, PARTITIONS, make
 from torch import nn
 from torch_geometric.nn import GATConv, GCNConv, GraphConv
 
@@ -75,7 +75,8 @@ def test_an_output_has_a_graph_and_shows_its_shapes(name):
 def test_counts_are_known_beforehand(name):
     counts = torch.tensor([7, 0, 1, 4])
     expected = torch.full((4,), 3) if name in DENSE else torch.tensor([4, 0, 1, 2])
-    assert torch.equal(make(name).pooled_counts(counts), expected)
+    found = make(name).pooled_counts(counts)
+    assert found is None if name in PARTITIONS else torch.equal(found, expected)
 
 
 def test_a_threshold_is_known_only_after_selecting():

@@ -14,6 +14,7 @@ from lcpool.models import POOLINGS, Architecture
 from lcpool.report import Report
 from lcpool.report.cells import Reference, choose, gather, select
 from lcpool.report.findings import provenance
+from lcpool.settings import POOLS
 from lcpool.sweep.results import Failure, Results
 from lcpool.train import Protocol
 
@@ -74,7 +75,7 @@ def test_options_that_differ_tell_cells_apart():
 
 def test_options_that_all_runs_share_are_not_in_the_name_but_forbid_a_published_figure():
     cells = gather(select(make_results(protocol=Protocol(epochs=5))), PUBLISHED)
-    assert set(cells["pool"]) == set(POOLINGS)
+    assert set(cells["pool"]) == set(POOLS)
     assert not cells["default"].any()
     assert cells["reference_mean"].isna().all()
 

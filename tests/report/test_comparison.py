@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from runs import make_results
 
-from lcpool.models import POOLINGS
 from lcpool.report import Report
 from lcpool.report.cells import GROUP, gather, select
 from lcpool.report.comparison import (
@@ -23,10 +22,11 @@ from lcpool.report.comparison import (
 from lcpool.report.findings import findings
 from lcpool.report.statistics import holm, over_datasets, ranks
 from lcpool.report.tables import latex, markdown
+from lcpool.settings import POOLS
 from lcpool.sweep.results import Results
 from lcpool.train import Protocol
 
-RANKED = tuple(pool for pool in POOLINGS if pool != "lcpool*")
+RANKED = tuple(pool for pool in POOLS if pool != "lcpool*")
 
 
 def compared(pools=RANKED, without=None, **options) -> Comparison:

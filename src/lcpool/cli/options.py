@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lcpool.settings import POOLS, RUNS, SETTINGS, Setting, scopes
+from lcpool.settings import ALL_POOLS, POOLS, RUNS, SETTINGS, Setting, scopes
 
 # In the order of the help panels.
 OPTIONS = [one for scope in scopes([RUNS, *SETTINGS.values()]).values() for one in scope]
@@ -91,7 +91,7 @@ def _read(one: Setting, value: Any) -> Any:
     for part in value:
         if not isinstance(part, str):
             found.append(part)
-        elif part in EVERY and (choices := POOLS if one.name == "pool" else one.choices):
+        elif part in EVERY and (choices := ALL_POOLS if one.name == "pool" else one.choices):
             found += choices
         else:
             found += [one.parse(item) for item in part.split(",") if item]

@@ -1,4 +1,4 @@
-"""Poolings by name: the paper's, and the user's own by import path."""
+"""Poolings by name: the paper's, their rivals, and the user's own by import path."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from torch import nn
 from lcpool import pool
 from lcpool.nn.conv import FastGCNConv
 from lcpool.pool.foreign import as_pooling, make_layer
+from lcpool.pool.tgp import PREFIX, TGPPooling, tgp_class
 from lcpool.settings import NetworkSettings
 
 
@@ -27,7 +28,7 @@ def _lcpool(channels: int, o: NetworkSettings, cluster: nn.Module | None = None)
     )  # fmt: skip
 
 
-# Name in the paper → (channels, clusters, settings) → layer.
+# Name (see ``settings.POOLS`` and ``settings.RIVALS``) → (channels, clusters, settings) → layer.
 POOLINGS: dict[str, Callable[[int, int, NetworkSettings], pool.Pooling]] = {
     "nopool": lambda *_: pool.NoPooling(),
     "topkpool": lambda channels, _, o: pool.TopKPooling(channels, o.ratio),
@@ -37,6 +38,12 @@ POOLINGS: dict[str, Callable[[int, int, NetworkSettings], pool.Pooling]] = {
     "mincutpool": lambda channels, clusters, _: pool.MinCutPooling(channels, clusters),
     "lcpool": lambda channels, _, o: _lcpool(channels, o),
     "lcpool*": lambda channels, _, o: _lcpool(channels, o, FastGCNConv(channels, channels)),
+    "kmis": lambda channels, *_: pool.KMISPooling(channels),
+    "edgepool": lambda channels, *_: pool.EdgePooling(channels),
+    "graclus": lambda channels, *_: pool.GraclusPooling(channels),
+    "dmon": lambda channels, clusters, _: pool.DMoNPooling(channels, clusters),
+    "random": lambda channels, _, o: pool.RandomSelection(channels, o.ratio),
+    "randomassign": lambda channels, _, o: pool.RandomAssignment(channels, o.ratio),
 }
 
 
@@ -59,7 +66,7 @@ def pooling_name(name: str) -> str:
     meant = f"did you mean {near[0]}? Choose" if near else "choose"
     raise ValueError(
         f"unknown pooling '{name}': {meant} one of {', '.join(POOLINGS)}, "
-        f"or pass a class of your own as 'module:Class'."
+        f"tgp:NAME, or pass a class of your own as 'module:Class'."
     )
 
 
@@ -68,13 +75,16 @@ def make_pooling(
 ) -> pool.Pooling:
     """The pooling ``name`` for features of width ``channels``.
 
-    ``module:Class`` is called as ``Class(channels)``, with ``ratio=`` and ``num_clusters=`` if it
-    has these arguments.
+    ``tgp:NAME`` is a pooling of torch-geometric-pool. ``module:Class`` is called as
+    ``Class(channels)``, with ``ratio=`` and ``num_clusters=`` if it has these arguments.
     """
     name = pooling_name(name)
     num_clusters = max(num_clusters, 1)
     if name in POOLINGS:
         return POOLINGS[name](channels, num_clusters, options)
+    if name.startswith(PREFIX):
+        layer = TGPPooling(name.removeprefix(PREFIX), channels, options.ratio, num_clusters)
+        return as_pooling(layer)
     cls = import_class(name)
     if not (inspect.isclass(cls) and issubclass(cls, nn.Module)):
         raise TypeError(f"'{name}' must be a subclass of torch.nn.Module, not {cls!r}.")
@@ -82,7 +92,9 @@ def make_pooling(
 
 
 def import_class(path: str) -> Any:
-    """The object at ``module:name``."""
+    """The object at ``module:name``; for ``tgp:NAME`` the class of tgp."""
+    if path.startswith(PREFIX):
+        return tgp_class(path.removeprefix(PREFIX))
     module, _, attribute = path.rpartition(":")
     if module.endswith(".py") or "/" in module:
         file = Path(module)

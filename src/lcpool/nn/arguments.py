@@ -67,7 +67,7 @@ CLASS = Rule(
 )
 OPTIONAL = ("hidden_channels", "min_score", "edge_fill", "cluster", "conv", "nonlinearity")
 RULES = {
-    **dict.fromkeys(("in_channels", "hidden_channels", "num_clusters", "max_edges"), COUNT),
+    **dict.fromkeys(("in_channels", "hidden_channels", "num_clusters", "max_edges", "k"), COUNT),
     **dict.fromkeys(("multiplier", "min_score", "negative_slope"), NUMBER),
     **dict.fromkeys(("rescale", "self_loops", "add_self_loops", "normalize", "verify"), FLAG),
     **dict.fromkeys(("score", "assign", "cluster", "conv"), LAYER),
@@ -75,6 +75,9 @@ RULES = {
     "temp": Rule("a number above 0", _real, lambda v: 0 < v < math.inf),
     "dropout": Rule("a number from 0 to 1", _real, lambda v: 0 <= v <= 1),
     "edge_fill": Rule("a number", _real),
+    "edge_reduce": Rule(
+        "'sum', 'mean' or 'max'", lambda v: isinstance(v, str), ("sum", "mean", "max").__contains__
+    ),
     "nonlinearity": Rule(
         "a name such as 'tanh', or a function", lambda v: isinstance(v, str) or callable(v)
     ),

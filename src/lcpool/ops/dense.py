@@ -35,6 +35,13 @@ def squared_norm(graph: Graph, weight: Tensor, num_nodes: int) -> Tensor:
     return totals.index_add(0, graph.batch_vector()[owner], values * values)
 
 
+def degree_normalized(A: Tensor) -> Tensor:
+    """Each graph's A without its diagonal, divided by the square roots of the degrees."""
+    A = A * (1 - torch.eye(A.size(-1), dtype=A.dtype, device=A.device))
+    root = safe_sqrt(A.sum(-1)).unsqueeze(1)
+    return safe_div(safe_div(A, root.expand_as(A)), root.mT.expand_as(A))
+
+
 def safe_sqrt(x: Tensor) -> Tensor:
     """√x with gradient 0, not infinity, at x = 0; rounding below 0 counts as 0."""
     positive = x > 0

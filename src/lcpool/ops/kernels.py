@@ -176,6 +176,19 @@ class Kernels(Protocol):
     ) -> RowSearch | None:
         """An object that finds rows of the same A', some at a time."""
 
+    # independent_set, matching and contract: clusters that share no node
+
+    def independent_set(self, order: Tensor, ptr: Tensor, node: Tensor, k: int, /) -> Tensor:
+        """The kept node that each node joins, for nodes that are taken in ``order``."""
+
+    def matching(self, order: Tensor, edge_index: Tensor, num_nodes: int, /) -> Tensor:
+        """The matched edge of each node or −1, for edges that are taken in ``order``."""
+
+    def contract(
+        self, edge_index: Tensor, label: Tensor, num_clusters: int, /
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The edges between clusters, sorted, and by rows the edges that each is made of."""
+
     # product
 
     def select_columns(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +45,8 @@ class ASAPooling(LocalAssignmentPooling):
         max_edges: raise an error for a pooled graph with more edges than this.
         **kwargs: further arguments of the convolution.
     """
+
+    cost: ClassVar[str] = "n log n + m d²"
 
     def __init__(
         self,

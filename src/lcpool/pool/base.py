@@ -62,6 +62,13 @@ class Pooling(nn.Module):
     stackable: ClassVar[bool] = True
     # Whether a call reads a size from the device anyway, so that checks can be read with it.
     reads_sizes: ClassVar[bool] = True
+    # Whether a connected graph stays connected, whatever its features.
+    keeps_connected: ClassVar[bool] = False
+    # Whether all rows of S have one sum and X' = SᵀX: then two graphs that WL-1 tells apart before
+    # can be told apart after (Bianchi and Lachi 2023).
+    expressive: ClassVar[bool] = False
+    # How time grows with n nodes, m edges, degree d and k clusters, for features of one width.
+    cost: ClassVar[str] = ""
 
     def __init__(self, in_channels: int | None = None) -> None:
         super().__init__()

@@ -54,6 +54,9 @@ class DenseAssignmentPooling(Pooling):
     """
 
     reads_sizes: ClassVar[bool] = False  # k is known
+    keeps_connected: ClassVar[bool] = True  # every node has a part in every cluster
+    expressive: ClassVar[bool] = True  # a softmax sums to one
+    cost: ClassVar[str] = "k (k n + m)"
 
     def __init__(self, assign: nn.Module, num_clusters: int) -> None:
         check_arguments(assign=assign, num_clusters=num_clusters)

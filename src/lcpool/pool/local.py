@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -58,6 +59,8 @@ class LocalAssignmentPooling(ScoredPooling):
         >>> pool(torch.randn(4, 16), torch.tensor([[0, 1, 2], [1, 2, 3]])).x.shape
         torch.Size([2, 16])
     """
+
+    cost: ClassVar[str] = "n log n + m"  # without an assignment
 
     def __init__(
         self,
@@ -136,6 +139,8 @@ class LocalClusterPooling(ScoredPooling):
         ratio, min_score, multiplier, self_loops, edge_fill, max_edges, hops: as in
             :class:`LCPooling`.
     """
+
+    cost: ClassVar[str] = "n log n + m d²"
 
     def __init__(
         self,

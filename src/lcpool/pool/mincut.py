@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lcpool.graph.dense import DenseAssignment
 from lcpool.graph.graph import Graph
 from lcpool.nn.arguments import check_arguments
-from lcpool.ops.dense import graph_sum, safe_div, safe_sqrt
+from lcpool.ops.dense import degree_normalized, graph_sum, safe_div, safe_sqrt
 from lcpool.pool.dense import DenseAssignmentPooling
 
 
@@ -67,7 +67,4 @@ class MinCutPooling(DenseAssignmentPooling):
         return {"cut": cut, "ortho": ortho}
 
     def normalize(self, A: Tensor) -> Tensor:
-        """A without its diagonal, divided by the square roots of the degrees."""
-        A = A * (1 - torch.eye(self.num_clusters, dtype=A.dtype, device=A.device))
-        root = safe_sqrt(A.sum(-1)).unsqueeze(1)
-        return safe_div(safe_div(A, root.expand_as(A)), root.mT.expand_as(A))
+        return degree_normalized(A)

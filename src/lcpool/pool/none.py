@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,10 @@ from lcpool.pool.selection import Selection
 
 class NoPooling(Pooling):
     """Leave graphs as they are: S = I, X' = X, A' = A."""
+
+    keeps_connected: ClassVar[bool] = True
+    expressive: ClassVar[bool] = True
+    cost: ClassVar[str] = "nothing"
 
     def select(self, graph: Graph) -> Selection:
         make = partial(_identity, graph.num_nodes, graph.x.device)

@@ -33,8 +33,8 @@ class Pooled(_Items):
         edge_index: edges of A'.
         edge_attr: weights or attributes of these edges, or None.
         batch: the graph of each pooled node.
-        perm: the input node that each pooled node came from, or None (DiffPool, MinCut).
-        score: h of the kept nodes, or None (DiffPool, MinCut).
+        perm: the input node that each pooled node came from, or None if there is no such node.
+        score: h of the pooled nodes, or None (DiffPool, MinCut, DMoN, Graclus).
 
     Attributes:
         graph: the pooled graph, already checked; pass it to the next layer.

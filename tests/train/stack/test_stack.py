@@ -19,6 +19,8 @@ from lcpool.train.stack.rows import RunRows
 GRAPHS = builtin(num_graphs=60)
 GRAPHS = replace(GRAPHS, x=GRAPHS.x.double())
 RUNS = 3
+# A stack draws other numbers than its runs alone.
+CHOOSING = [pool for pool in POOLINGS if not pool.startswith("random")]
 EXACT = {"rtol": 0, "atol": 1e-9}
 
 
@@ -91,7 +93,7 @@ def small_graphs():
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("pool", POOLINGS)
+@pytest.mark.parametrize("pool", CHOOSING)
 @pytest.mark.parametrize(
     "parts",
     [[[0, 1]] * 3, [[0, 1], [0, 2], [4, 7]], [[6, 7], [3, 1], [2, 3]], [[0, 6], [4, 5], [7, 1]]],
@@ -129,7 +131,7 @@ def same_state(stack, of_stack, model, optimizer, run):
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("pool", POOLINGS)
+@pytest.mark.parametrize("pool", CHOOSING)
 @pytest.mark.parametrize("conv", CONVS)
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_steps_of_a_stack_are_the_steps_of_its_runs(pool, conv, backbone):
@@ -153,7 +155,7 @@ def test_options_stack_too(options):
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("pool", ["KMISPooling", "EdgeContraction", "WithLoss"])
+@pytest.mark.parametrize("pool", ["KMIS", "EdgeContraction", "WithLoss"])
 def test_poolings_whose_counts_only_selecting_tells_stack_too(pool):
     options = {"pool": f"page_poolings:{pool}", "poolings": 2}
     train_side_by_side(networks(**options), steps=2)
@@ -271,14 +273,14 @@ def test_a_stack_that_computes_something_else_is_refused(monkeypatch):
             assert train(builtin(num_graphs=20), name, **options).stack == 1
 
 
-class OfTheBatch(page_poolings.KMISPooling):
+class OfTheBatch(page_poolings.KMIS):
     """Moves features by their mean over the batch."""
 
     def reduce(self, graph, S):
         return super().reduce(graph, S) - 5 * graph.x.mean()
 
 
-class OfAllRuns(page_poolings.KMISPooling):
+class OfAllRuns(page_poolings.KMIS):
     """Divides by the size of a parameter."""
 
     def reduce(self, graph, S):

@@ -5,9 +5,12 @@ The gradients among them are differentiable again: second derivatives go through
 
 from lcpool.ops.cells.plain import *
 from lcpool.ops.connect.plain import *
+from lcpool.ops.contract.plain import *
 from lcpool.ops.fused_lcpool.plain import *
 from lcpool.ops.gate.plain import *
+from lcpool.ops.independent_set.plain import *
 from lcpool.ops.inspect.plain import *
+from lcpool.ops.matching.plain import *
 from lcpool.ops.message.plain import *
 from lcpool.ops.neighbour_max.plain import *
 from lcpool.ops.product.plain import *
