@@ -19,8 +19,7 @@ from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
 from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import kernels
-from lcpool.ops.neighbour_max import neighbour_max
-from lcpool.ops.weighted_sum import entry_dot, weighted_sum
+from lcpool.ops.message import entry_dot, neighbour_max, weighted_sum
 from lcpool.train.seeding import seeded
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

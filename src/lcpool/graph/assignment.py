@@ -16,8 +16,8 @@ from lcpool.graph.checks import (
 from lcpool.graph.edges import Entries
 from lcpool.graph.lazy import lazy
 from lcpool.ops.kernels import kernels
+from lcpool.ops.message import weighted_sum
 from lcpool.ops.operator import as_operator, is_traced, new_size
-from lcpool.ops.weighted_sum import weighted_sum
 
 # With more empty clusters than this, tables with a row per cluster would fill the memory.
 MAX_EMPTY_CLUSTERS = 2**20

@@ -5,11 +5,8 @@ The gradients among them are differentiable again: second derivatives go through
 
 from lcpool.ops.connect.plain import *
 from lcpool.ops.fused_lcpool.plain import *
-from lcpool.ops.gate.plain import *
 from lcpool.ops.inspect.plain import *
 from lcpool.ops.message.plain import *
-from lcpool.ops.neighbour_max.plain import *
 from lcpool.ops.product.plain import *
 from lcpool.ops.readout.plain import *
 from lcpool.ops.topk.plain import *
-from lcpool.ops.weighted_sum.plain import *

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from lcpool.graph.checks import Checks, check_max_edges, out_of_range
 from lcpool.graph.edges import Edges
-from lcpool.ops.compiled import compiled
 from lcpool.ops.connect.cpu_bitsets import connect_small
 from lcpool.ops.connect.cpu_rows import (
     EDGES_PER_THREAD,
@@ -31,7 +30,7 @@ from lcpool.ops.connect.cpu_rows import (
     prepare,
     with_lists,
 )
-from lcpool.ops.threads import in_parts
+from lcpool.ops.threads import compiled, in_parts
 from lcpool.ops.topk import KeepPlan, Kept
 
 __all__ = ["cluster_search", "connect_clusters"]

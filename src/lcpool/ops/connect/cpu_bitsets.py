@@ -13,8 +13,7 @@ import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
 from lcpool.graph.checks import check_max_edges
-from lcpool.ops.compiled import compiled
-from lcpool.ops.threads import in_parts
+from lcpool.ops.threads import compiled, in_parts
 
 # The most words of 64 bits per row, on average over the nodes; with more, a search is faster.
 MAX_WORDS = 16

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcpool.ops.compiled import compiled
-from lcpool.ops.threads import in_parts
+from lcpool.ops.threads import compiled, in_parts
 
 # With fewer edges than this, waking a second thread does not pay.
 EDGES_PER_THREAD = 8192

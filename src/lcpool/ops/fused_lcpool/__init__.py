@@ -13,22 +13,57 @@ the first in place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from lcpool.graph.checks import check_lengths
 from lcpool.graph.edges import BOTH_WAYS, BothWays, Edges
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import owners
-from lcpool.ops.gate.plain import gate
 from lcpool.ops.kernels import kernels
-from lcpool.ops.lcsmp import LCSMPParameters, scores
+from lcpool.ops.message import difference_sum
 from lcpool.ops.operator import operator
 from lcpool.ops.readout.plain import softmax
 from lcpool.ops.topk import KeepPlan, Kept
+from lcpool.ops.topk.plain import gate
+
+Layer = Callable[[Tensor], Tensor]
+
+
+class LCSMPParameters(NamedTuple):
+    """The weights and biases of L_d, L_fd, L_x and L_s."""
+
+    W_d: Tensor
+    b_d: Tensor
+    W_fd: Tensor
+    b_fd: Tensor
+    W_x: Tensor
+    b_x: Tensor
+    w_s: Tensor
+    b_s: Tensor
+
+
+def composed(
+    x: Tensor, edges: Edges, L_d: Layer, b_d: Layer, L_fd: Layer, L_x: Layer, L_s: Layer
+) -> Tensor:
+    """The scores from layers; ``b_d`` adds the bias of L_d, which counts once per edge."""
+    y = L_d(x)
+    D = difference_sum(b_d(y), y, edges)
+    return L_s(L_fd(D).relu() + L_x(x).relu()).view(-1)
+
+
+def scores(x: Tensor, edges: Edges, parameters: LCSMPParameters) -> Tensor:
+    """The scores from parameters of the type of x."""
+    W_d, b_d, W_fd, b_fd, W_x, b_x, w_s, b_s = parameters
+    L_fd, L_x, L_s = (
+        partial(linear, weight=W, bias=b) for W, b in ((W_fd, b_fd), (W_x, b_x), (w_s, b_s))
+    )
+    return composed(x, edges, partial(linear, weight=W_d), b_d.add, L_fd, L_x, L_s)
 
 
 class GatedTopK(NamedTuple):

@@ -17,11 +17,10 @@ from torch import Tensor
 from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Checks
 from lcpool.graph.sizes import row_pointers
-from lcpool.ops.compiled import compiled
 from lcpool.ops.connect.cpu import search
 from lcpool.ops.connect.cpu_rows import EDGES_PER_THREAD, GraphRows, to_rows
 from lcpool.ops.product import Connected, GraphSlices
-from lcpool.ops.threads import in_parts
+from lcpool.ops.threads import compiled, in_parts
 
 __all__ = [
     "connect_assignment",

@@ -1,4 +1,4 @@
-"""î = topk(h): the kept nodes of each graph, and their order."""
+"""î = topk(h), the kept nodes of each graph, and X' = (X ⊙ h)(î, :), their features."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,8 @@ from lcpool.graph.checks import check_lengths
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import Sizes
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import as_operator
+from lcpool.ops.operator import as_operator, gradient_operator, operator
+from lcpool.ops.topk import plain
 
 
 def check_ratio(ratio: float | None) -> float:
@@ -161,3 +162,38 @@ def above(h: Tensor, graph: Graph, min_score: float) -> tuple[Tensor, Tensor]:
     # Not h == best: where scores are NaN all nodes are kept, so that no graph is empty afterwards.
     perm = ((h > min_score) | ~(h < best[batch])).nonzero().view(-1)
     return perm, batch[perm]
+
+
+class Gate:
+    """(X ⊙ h)(î, :) and h(î); each node is kept at most once."""
+
+    @staticmethod
+    def forward(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
+        return kernels(x).gate(x.contiguous(), h.contiguous(), perm)
+
+    @staticmethod
+    def fake(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
+        return x.new_empty(perm.numel(), x.size(1)), h.new_empty(perm.numel())
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(
+        ctx: Any, grad: Tensor | None, grad_score: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        x, h, perm = ctx.saved_tensors
+        if grad is None:
+            grad = x.new_zeros(perm.numel(), x.size(1))
+        return *gate_backward(grad, grad_score, x, h, perm), None
+
+
+gate = operator("gate(Tensor x, Tensor h, Tensor perm) -> (Tensor, Tensor)", Gate)
+gate_backward = gradient_operator(
+    "gate_backward(Tensor grad, Tensor? grad_score, Tensor x, Tensor h, Tensor perm) "
+    "-> (Tensor, Tensor)",
+    plain.gate_backward,
+    (2, 3),
+)
