@@ -70,7 +70,7 @@ from lcpool.ops.connect.cpu_rows import (
     prepare,
     with_lists,
 )
-from lcpool.ops.product import connect_assignment
+from lcpool.ops.connect.product import connect_assignment
 from lcpool.ops.threads import in_parts
 from lcpool.ops.topk import KeepPlan, Kept
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lcpool import Assignment, cluster_connect, cluster_connect_blocks
 from lcpool.graph.assignment import clusters
 from lcpool.graph.checks import Checks
-from lcpool.ops.product.joins import connect_by_joins
+from lcpool.ops.connect.plain import connect_by_joins
 
 bitsets = pytest.importorskip("lcpool.ops.connect.cpu_bitsets")
 cpu = pytest.importorskip("lcpool.ops.connect.cpu")

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from lcpool.graph.checks import Checks
     from lcpool.graph.edges import Edges
     from lcpool.ops.connect.blocks import RowSearch
+    from lcpool.ops.connect.product import GraphSlices, SortedMatrices
     from lcpool.ops.fused_lcpool import GatedTopK
     from lcpool.ops.inspect import BatchFacts
-    from lcpool.ops.product import Connected, GraphSlices, SortedMatrices
     from lcpool.ops.topk import KeepPlan, Kept
 
 
@@ -30,8 +30,7 @@ class Kernels(Protocol):
     """All kernels, on contiguous tensors of one device.
 
     Lists of neighbours are given as ``ptr`` and ``node``: row i is ``node[ptr[i] : ptr[i + 1]]``.
-    Graphs are given as ``ptr``: graph g has the nodes ``ptr[g]`` to ``ptr[g + 1]``. Where a kernel
-    returns None, plain torch computes the result.
+    Graphs are given as ``ptr``: graph g has the nodes ``ptr[g]`` to ``ptr[g + 1]``.
     """
 
     # inspect: the analysis of a batch, and neighbours by rows
@@ -59,8 +58,6 @@ class Kernels(Protocol):
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The gradients of z and y."""
 
-    # neighbour_max
-
     def neighbour_max(self, x: Tensor, ptr: Tensor, node: Tensor, /) -> tuple[Tensor, Tensor]:
         """The maximum over each node's neighbours, zeros without any, and how many share it."""
 
@@ -68,8 +65,6 @@ class Kernels(Protocol):
         self, share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor, /
     ) -> Tensor:
         """The sum of the shares of maxima that each node has."""
-
-    # weighted_sum
 
     def weighted_sum(
         self, x: Tensor, weight: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None, /
@@ -155,34 +150,27 @@ class Kernels(Protocol):
     def connect_clusters(
         self, edges: Edges, kept: Kept, batch: Tensor | None, plan: KeepPlan | None,
         self_loops: bool, max_edges: int, checks: Checks, hops: int, /,
-    ) -> Tensor | None:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         """The edges of A' = S'ᵀAS' for S = I + A."""
 
     def cluster_search(
         self, edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, /
-    ) -> RowSearch | None:
+    ) -> RowSearch:
         """An object that finds rows of the same A', some at a time."""
 
-    # product
-
-    def select_columns(
-        self, node: Tensor, cluster: Tensor, perm: Tensor, num_clusters: int, /
-    ) -> tuple[Tensor, Tensor, Tensor] | None:
-        """The entries of S(:, perm): their numbers in S, their nodes and their columns."""
-
     def takes_assignment(self, S: Assignment, graphs: GraphSlices | None, /) -> bool:
-        """Whether ``connect_assignment`` takes this S'."""
+        """Whether ``connect_assignment`` takes this S', or leaves it to joins."""
 
     def connect_assignment(
         self, edge_index: Tensor, edge_weight: Tensor, S: Assignment,
         graphs: GraphSlices | None, self_loops: bool, max_edges: int, checks: Checks, /,
-    ) -> Connected | None:  # fmt: skip
+    ) -> tuple[Tensor, Tensor, SortedMatrices | None]:  # fmt: skip
         """The weights of S'ᵀAS', its edges, sorted, and what the kernel saves for gradients."""
 
     def connect_assignment_backward(
         self, grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment,
         graphs: GraphSlices | None, kept: SortedMatrices, /,
-    ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The gradients of the weights of A and of the entries of S'."""
 
 

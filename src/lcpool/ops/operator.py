@@ -28,18 +28,18 @@ def operator(schema: str, cls: Any) -> Callable[..., Any]:
 
     Args:
         schema: name, arguments and results, as torch writes them.
-        cls: has ``forward(*args)``, the kernel, and ``fake(*args)``, which makes empty results of
-            the same shapes. With a gradient also ``backward(ctx, *grads)`` and, unless all inputs
-            are saved for it, ``setup_context(ctx, inputs, output)``, as in
-            ``torch.autograd.Function``. ``results`` is the number of results that callers get;
-            those after them are only saved for the gradient.
+        cls: has ``forward(*args)``, the kernel, and, unless the result is like the first argument,
+            ``fake(*args)``, which makes empty results of the same shapes. With a gradient also
+            ``backward(ctx, *grads)`` and, unless all inputs are saved for it,
+            ``setup_context(ctx, inputs, output)``, as in ``torch.autograd.Function``. ``results``
+            is the number of results that callers get; the others are saved for the gradient.
     """
     name = LIBRARY.define(schema)
     registered, direct = getattr(torch.ops.lcpool, name).default, cls.forward
     # Where a graph breaks at an operator, torch.compile would trace the kernel itself and compile
     # what it finds there, operators in place of kernels.
     LIBRARY.impl(name, disable(cls.forward), "CompositeExplicitAutograd")
-    torch.library.register_fake(f"lcpool::{name}", cls.fake, lib=LIBRARY)
+    torch.library.register_fake(f"lcpool::{name}", getattr(cls, "fake", _like_first), lib=LIBRARY)
     if hasattr(cls, "backward"):
         direct = _with_gradient(cls, cls.forward, getattr(cls, "results", None))
         traced = _with_gradient(cls, _below_autograd(registered))
@@ -69,12 +69,10 @@ def new_size(min: int = 0) -> Any:
 def gradient_operator(
     schema: str, plain: Callable[..., Any], like: tuple[int, ...]
 ) -> Callable[..., Any]:
-    """Register the kernel that computes a gradient; second derivatives go through plain torch.
+    """Register the kernel that computes a gradient; second derivatives go through ``plain`` torch.
 
-    Args:
-        schema: name, arguments and results, as torch writes them.
-        plain: the kernel in plain torch; the compiled ones have the same name.
-        like: for each result, the position of the argument that has its shape.
+    The compiled kernels have the name of ``plain``. ``like`` is, for each result, the position of
+    the argument that has its shape.
     """
 
     def fake(*args: Any) -> Any:
@@ -112,6 +110,10 @@ def _with_gradient(
     steps = {"forward": staticmethod(forward), "backward": staticmethod(cls.backward)}
     apply: Callable[..., Any] = type(cls.__name__, (torch.autograd.Function,), steps).apply  # type: ignore[attr-defined]
     return apply
+
+
+def _like_first(first: Any, *_: Any) -> Any:
+    return first.new_empty(first.shape)
 
 
 def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

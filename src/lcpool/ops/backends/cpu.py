@@ -4,6 +4,5 @@ from lcpool.ops.connect.cpu import *
 from lcpool.ops.fused_lcpool.cpu import *
 from lcpool.ops.inspect.cpu import *
 from lcpool.ops.message.cpu import *
-from lcpool.ops.product.cpu import *
 from lcpool.ops.readout.cpu import *
 from lcpool.ops.topk.cpu import *

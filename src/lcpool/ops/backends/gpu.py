@@ -4,6 +4,5 @@ from lcpool.ops.connect.gpu import *
 from lcpool.ops.fused_lcpool.gpu import *
 from lcpool.ops.inspect.gpu import *
 from lcpool.ops.message.gpu import *
-from lcpool.ops.product.gpu import *
 from lcpool.ops.readout.gpu import *
 from lcpool.ops.topk.gpu import *

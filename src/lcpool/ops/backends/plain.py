@@ -7,6 +7,5 @@ from lcpool.ops.connect.plain import *
 from lcpool.ops.fused_lcpool.plain import *
 from lcpool.ops.inspect.plain import *
 from lcpool.ops.message.plain import *
-from lcpool.ops.product.plain import *
 from lcpool.ops.readout.plain import *
 from lcpool.ops.topk.plain import *

@@ -5,12 +5,17 @@ are in order, so that nothing is sorted. In a large graph every step to another 
 miss. Therefore the last two steps are taken once per node, not once per kept node near it: the rows
 of AS' are stored as lists. Batches of small graphs, whose sets are a few words, need no search: see
 :mod:`lcpool.ops.connect.cpu_bitsets`.
+
+With weights each thread sums in two dense rows, of S'ᵀA and of A': no product is stored. Backward
+walks over each row of A' again. Sums are made in the order of the entries: the same input and
+number of threads give the same bits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,8 +23,10 @@ import torch
 from numba.cpython.unsafe.numbers import trailing_zeros
 from torch import Tensor
 
+from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Checks, check_max_edges, out_of_range
 from lcpool.graph.edges import Edges
+from lcpool.graph.sizes import row_pointers
 from lcpool.ops.connect.cpu_bitsets import connect_small
 from lcpool.ops.connect.cpu_rows import (
     EDGES_PER_THREAD,
@@ -28,12 +35,17 @@ from lcpool.ops.connect.cpu_rows import (
     GraphRows,
     most_edges,
     prepare,
+    to_rows,
     with_lists,
 )
+from lcpool.ops.connect.product import GraphSlices
 from lcpool.ops.threads import compiled, in_parts
 from lcpool.ops.topk import KeepPlan, Kept
 
-__all__ = ["cluster_search", "connect_clusters"]
+__all__ = [
+    "cluster_search", "connect_assignment", "connect_assignment_backward", "connect_clusters",
+    "takes_assignment",
+]  # fmt: skip
 
 # Parts per thread: where nodes are kept by degree, the long rows of hubs are next to each other.
 SHARE = 8
@@ -79,13 +91,8 @@ def find_rows(
 ) -> tuple[Any, Any, Any]:
     """Rows ``start`` to ``stop`` of A': their lengths, columns and, with ``values``, weights.
 
-    Args:
-        start: the first row.
-        stop: the end of the last.
-        graph: A, S'ᵀ and S' by rows, from :func:`prepare`, maybe :func:`with_lists`.
-        self_loops: keep the diagonal.
-        room: a bound on the length of each row (:func:`most_edges`), or None to count only.
-        values: the entries of A, S'ᵀ and S'.
+    ``room`` is a bound on the length of each row (:func:`most_edges`), or None to count only.
+    ``values`` are the entries of A, S'ᵀ and S'.
     """
     # Pages that are never written take no memory.
     size = 0 if room is None else room[start:stop].sum()
@@ -146,6 +153,53 @@ def cluster_search(
     graph = prepare(source, target, perm.contiguous().numpy(), num_nodes)
     graph = with_lists(graph, FEW_LIST_EDGES)
     return ClusterSearch(graph, source.size, most_edges(graph), self_loops)
+
+
+def takes_assignment(S: Assignment, graphs: GraphSlices | None) -> bool:
+    return True
+
+
+def connect_assignment(
+    edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: GraphSlices | None,
+    self_loops: bool, max_edges: int, checks: Checks,
+) -> tuple[Tensor, Tensor, None]:  # fmt: skip
+    graph, values = by_rows(edge_index, edge_weight, S)
+    edges, weight = search(graph, self_loops, max_edges, values)
+    return torch.from_numpy(weight), torch.from_numpy(edges), None
+
+
+def connect_assignment_backward(
+    grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment, *_: Any
+) -> tuple[Tensor, Tensor]:
+    graph, values = by_rows(edge_index, edge_weight, S)
+    rows = (row_pointers(edges[0], S.num_clusters).numpy(), edges[1].numpy())
+    given = (tuple(graph), values, rows, grad.numpy())
+    parts = in_parts(row_gradients, S.num_clusters, grad.numel(), EDGES_PER_THREAD, *given)
+    a, left, right = (sum(grads[1:], start=grads[0]) for grads in zip(*parts, strict=True))
+    source, n, c = (t.contiguous().numpy() for t in (edge_index[0], S.node_index, S.cluster_index))
+    value_grad = from_rows(c, graph.into_ptr, left) + from_rows(n, graph.onto_ptr, right)
+    return torch.from_numpy(from_rows(source, graph.out_ptr, a)), torch.from_numpy(value_grad)
+
+
+def by_rows(
+    edge_index: Tensor, edge_weight: Tensor, S: Assignment
+) -> tuple[GraphRows, tuple[Any, ...]]:
+    """A, S'ᵀ and S' by rows, and the entries of each."""
+    assert S.weight is not None
+    (source, target), n, c, a, s = (
+        t.detach().contiguous().numpy()
+        for t in (edge_index, S.node_index, S.cluster_index, edge_weight, S.weight)
+    )
+    # S' has about half as many entries as A: one thread sorts A, another S' twice.
+    kinds = ((source, target, a, S.num_nodes), (c, n, s, S.num_clusters), (n, c, s, S.num_nodes))
+
+    def part(start: int, stop: int) -> list[Any]:
+        return [to_rows(*kind, np.uint32) for kind in kinds[start:stop]]
+
+    work = min(source.size, 2 * EDGES_PER_THREAD)
+    A, St, S_ = chain(*in_parts(part, len(kinds), work, EDGES_PER_THREAD))
+    (out_ptr, out, a), (into_ptr, into, v), (onto_ptr, onto, s) = A, St, S_
+    return GraphRows(out_ptr, out, into_ptr, into, onto_ptr, onto), (a, v, s)
 
 
 @compiled
@@ -248,3 +302,69 @@ def write_rows(start, lengths, found, edges, at):
             edges[0, at + e] = start + r
             edges[1, at + e] = found[e]
             e += 1
+
+
+@compiled
+def from_rows(row, ptr, values):
+    """The entries in the order that they had before :func:`to_rows`."""
+    at, value = ptr.copy(), np.empty_like(values)
+    for e in range(row.size):
+        value[e] = values[at[row[e]]]
+        at[row[e]] += 1
+    return value
+
+
+@compiled
+def reach_nodes(p, graph, values, half, seen, reached):
+    """Write (S'ᵀA)(p, :) into ``half`` and its columns into ``reached``; returns their number."""
+    out_ptr, out, into_ptr, into, _, _ = graph
+    a, v, _ = values
+    count = 0
+    for c in range(into_ptr[p], into_ptr[p + 1]):
+        n, s_np = into[c], v[c]
+        for e in range(out_ptr[n], out_ptr[n + 1]):
+            m = out[e]
+            if seen[m] != p:
+                seen[m] = p
+                half[m] = 0
+                reached[count] = m
+                count += 1
+            half[m] += s_np * a[e]
+    return count
+
+
+@compiled
+def row_gradients(start, stop, graph, values, rows, grad):
+    """The gradients of A, S'ᵀ and S', each by rows, from rows ``start`` to ``stop`` of A'.
+
+    With g a row of the gradient, h = g S'ᵀ and t = (S'ᵀA)(p, :):
+    dA(n, m) = s_np h_m, dS'ᵀ(p, n) = Σ_m a_nm h_m and dS'(m, q) = t_m g_q.
+    """
+    out_ptr, out, into_ptr, into, onto_ptr, onto = graph
+    (a, v, s), (ptr, col) = values, rows
+    grad_a, grad_v, grad_s = np.zeros_like(a), np.zeros_like(v), np.zeros_like(s)
+    half, h = np.empty(out_ptr.size - 1, s.dtype), np.empty(out_ptr.size - 1, s.dtype)
+    seen = np.full(out_ptr.size - 1, -1, np.int32)
+    reached = np.empty(out_ptr.size - 1, np.uint32)
+    g, zero = np.zeros(into_ptr.size - 1, s.dtype), s.dtype.type(0)
+    for p in range(start, stop):
+        for e in range(ptr[p], ptr[p + 1]):
+            g[col[e]] = grad[e]
+        for r in range(reach_nodes(p, graph, values, half, seen, reached)):
+            m = reached[r]
+            t, total = half[m], zero
+            for e in range(onto_ptr[m], onto_ptr[m + 1]):
+                g_q = g[onto[e]]
+                total += g_q * s[e]
+                grad_s[e] += g_q * t
+            h[m] = total
+        for c in range(into_ptr[p], into_ptr[p + 1]):
+            n, s_np, total = into[c], v[c], zero
+            for e in range(out_ptr[n], out_ptr[n + 1]):
+                h_m = h[out[e]]
+                total += a[e] * h_m
+                grad_a[e] += s_np * h_m
+            grad_v[c] = total
+        for e in range(ptr[p], ptr[p + 1]):
+            g[col[e]] = 0
+    return grad_a, grad_v, grad_s

@@ -27,7 +27,7 @@ from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import owners
 from lcpool.ops.kernels import kernels
 from lcpool.ops.message import difference_sum
-from lcpool.ops.operator import operator
+from lcpool.ops.operator import as_operator, operator
 from lcpool.ops.readout.plain import softmax
 from lcpool.ops.topk import KeepPlan, Kept
 from lcpool.ops.topk.plain import gate
@@ -133,25 +133,12 @@ class Saved(NamedTuple):
     F: Tensor
 
 
-class Selected(NamedTuple):
-    """X', h(î), the kept nodes, and whether no h is NaN."""
-
-    X: Tensor
-    score: Tensor
-    kept: Kept
-    ok: Tensor
-
-
 def score_and_select(
     x: Tensor, graph: Graph, plan: KeepPlan, parameters: LCSMPParameters
-) -> Selected:
-    """Score the nodes by LCSMP, and keep the best of each graph.
+) -> tuple[Tensor, Tensor, Kept, Tensor]:
+    """Score the nodes by LCSMP, and keep the best of each graph: X', h(î), î, and if h is no NaN.
 
-    Args:
-        x: node features, ``[num_nodes, channels]``, of the parameters' type.
-        graph: A, and the graphs, whose nodes must be sorted by graph.
-        plan: how many nodes each graph keeps.
-        parameters: those of LCSMP.
+    The nodes must be sorted by graph, and ``x`` have the type of the parameters.
     """
     check_lengths(x=(x, plan.sizes.total))
     sizes, kept = plan.sizes, plan.kept
@@ -159,7 +146,7 @@ def score_and_select(
         x, *parameters, *graph.edges.both_ways(x, *parameters),
         sizes.counts, sizes.ptr, kept.ptr, kept.total,
     )  # fmt: skip
-    return Selected(X, score, Kept(perm, batch, place), ok)
+    return X, score, Kept(perm, batch, place), ok
 
 
 class LCPool:
@@ -246,43 +233,42 @@ def differentiable_gradients(
     return [next(found) if want else None for want in wanted[: len(inputs)]]
 
 
-class LCPoolBackward:
-    """The gradients of x, W = [W_d; W_x], W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s ‖ b_d]."""
-
-    @staticmethod
-    def forward(
-        grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]
-    ) -> tuple[Tensor, ...]:
-        (perm, _, place, _, h, W, YG, D, F), given = split(tensors)
-        x, kernel = given.x.contiguous(), kernels(h)
-        of_s, of_x = kernel.softmax_topk_gate_backward(
-            grad.contiguous(), None if grad_score is None else grad_score.contiguous(),
-            x, perm, place, h, given.counts, given.graph_ptr, given.kept_ptr,
-        )  # fmt: skip
-        of_F, of_YG, sums = kernel.combine_backward(
-            of_s, F, YG, given.b_fd, given.b_x, given.w_s.view(-1)
-        )
-        of_D = torch.mm(of_F, given.W_fd)
-        sums = kernel.shifted_difference_backward(
-            of_D, YG, given.b_d, given.ptr, given.node, given.out_ptr, given.out_node, of_YG, sums
-        )
-        return of_x.addmm_(of_YG, W), torch.mm(of_YG.t(), x), torch.mm(of_F.t(), D), sums
-
-    @staticmethod
-    def fake(grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]) -> tuple[Tensor, ...]:
-        saved, given = split(tensors)
-        like = (value.new_empty(value.shape) for value in (given.x, saved.W, given.W_fd))
-        return *like, given.b_d.new_empty(4 * given.b_d.numel() + 1)
-
-
 PARAMETERS = ", ".join(f"Tensor {name}" for name in LCSMPParameters._fields)
 lcpool = operator(
     f"lcpool(Tensor x, {PARAMETERS}, {BOTH_WAYS}, Tensor counts, Tensor graph_ptr, "
     f"Tensor kept_ptr, SymInt num_kept) -> ({', '.join(['Tensor'] * 11)})",
     LCPool,
 )
-lcpool_backward = operator(
+
+
+def _like_inputs(
+    grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]
+) -> tuple[Tensor, ...]:
+    saved, given = split(tensors)
+    like = (value.new_empty(value.shape) for value in (given.x, saved.W, given.W_fd))
+    return *like, given.b_d.new_empty(4 * given.b_d.numel() + 1)
+
+
+@as_operator(
     "lcpool_backward(Tensor grad, Tensor? grad_score, Tensor[] saved) "
     "-> (Tensor, Tensor, Tensor, Tensor)",
-    LCPoolBackward,
+    _like_inputs,
 )
+def lcpool_backward(
+    grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]
+) -> tuple[Tensor, ...]:
+    """The gradients of x, W = [W_d; W_x], W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s ‖ b_d]."""
+    (perm, _, place, _, h, W, YG, D, F), given = split(tensors)
+    x, kernel = given.x.contiguous(), kernels(h)
+    of_s, of_x = kernel.softmax_topk_gate_backward(
+        grad.contiguous(), None if grad_score is None else grad_score.contiguous(),
+        x, perm, place, h, given.counts, given.graph_ptr, given.kept_ptr,
+    )  # fmt: skip
+    of_F, of_YG, sums = kernel.combine_backward(
+        of_s, F, YG, given.b_fd, given.b_x, given.w_s.view(-1)
+    )
+    of_D = torch.mm(of_F, given.W_fd)
+    sums = kernel.shifted_difference_backward(
+        of_D, YG, given.b_d, given.ptr, given.node, given.out_ptr, given.out_node, of_YG, sums
+    )
+    return of_x.addmm_(of_YG, W), torch.mm(of_YG.t(), x), torch.mm(of_F.t(), D), sums

@@ -97,10 +97,6 @@ class Aggregate:
         return kernels(x).aggregate(x.contiguous(), ptr, node, roots)
 
     @staticmethod
-    def fake(x: Tensor, *_: Tensor | None) -> Tensor:
-        return x.new_empty(x.shape)
-
-    @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         ctx.save_for_backward(*inputs[1:])
 
@@ -118,10 +114,6 @@ class SumOfDifferences:
         z: Tensor, y: Tensor, ptr: Tensor, node: Tensor, *out: Tensor | None
     ) -> Tensor:  # fmt: skip
         return kernels(y).difference_sum(z.contiguous(), y.contiguous(), ptr, node)
-
-    @staticmethod
-    def fake(z: Tensor, *_: Tensor | None) -> Tensor:
-        return z.new_empty(z.shape)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
