@@ -2,9 +2,7 @@
 
 :class:`Kernels` declares every kernel once. Three modules implement it, with the same results: in
 plain torch, compiled for CPUs and compiled for GPUs (:mod:`lcpool.ops.backends`). Each gathers its
-kernels from the folders of the operations, where the three versions are side by side. To add a
-kernel: declare it here, write it in ``plain.py``, ``cpu.py`` and ``gpu.py`` of its operation, and
-call it there. mypy compares the three with the declaration.
+kernels from the folders of the operations, where the three versions are side by side.
 """
 
 from __future__ import annotations
@@ -174,6 +172,12 @@ class Kernels(Protocol):
         """The gradients of the weights of A and of the entries of S'."""
 
 
+if TYPE_CHECKING:  # Here mypy compares what the backends offer with what is declared.
+    from lcpool.ops.backends import cpu, gpu, plain
+
+    BACKENDS: tuple[Kernels, ...] = (plain, cpu, gpu)
+
+
 def kernels(like: Tensor) -> Kernels:
     """The fastest kernels for the device of ``like``."""
     compiled = None
@@ -181,33 +185,29 @@ def kernels(like: Tensor) -> Kernels:
         compiled = cpu_kernels()
     elif like.is_cuda:
         compiled = gpu_kernels()
-    return plain_kernels() if compiled is None else compiled
-
-
-@cache
-def plain_kernels() -> Kernels:
-    """The kernels in plain torch."""
-    return _backend("plain")
+    return compiled or _backend("plain")
 
 
 @cache
 def cpu_kernels() -> Kernels | None:
     """The numba kernels, or None where numba is not installed."""
-    try:
-        return _backend("cpu")
-    except ImportError:
-        return None
+    return _compiled("cpu")
 
 
 @cache
 def gpu_kernels() -> Kernels | None:
     """The Triton kernels, or None where Triton is not installed."""
+    return _compiled("gpu")
+
+
+def _compiled(name: str) -> Kernels | None:
     try:
-        return _backend("gpu")
+        return _backend(name)
     except ImportError:
         return None
 
 
+@cache
 def _backend(name: str) -> Kernels:
     # By its name: the kernels import the structures, which ask for kernels.
     return cast("Kernels", import_module(f"lcpool.ops.backends.{name}"))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-from lcpool.ops.kernels import kernels
+from lcpool.ops.kernels import Kernels, kernels
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -28,20 +28,21 @@ def operator(schema: str, cls: Any) -> Callable[..., Any]:
 
     Args:
         schema: name, arguments and results, as torch writes them.
-        cls: has ``forward(*args)``, the kernel, and, unless the result is like the first argument,
-            ``fake(*args)``, which makes empty results of the same shapes. With a gradient also
-            ``backward(ctx, *grads)`` and, unless all inputs are saved for it,
+        cls: has ``forward(*args)``, by default the kernel of this name, and ``fake(*args)``, which
+            makes empty results of the same shapes, by default one like the first argument. With a
+            gradient also ``backward(ctx, *grads)`` and, unless all inputs are saved for it,
             ``setup_context(ctx, inputs, output)``, as in ``torch.autograd.Function``. ``results``
             is the number of results that callers get; the others are saved for the gradient.
     """
     name = LIBRARY.define(schema)
-    registered, direct = getattr(torch.ops.lcpool, name).default, cls.forward
+    forward = getattr(cls, "forward", None) or kernel_of(name)
+    registered, direct = getattr(torch.ops.lcpool, name).default, forward
     # Where a graph breaks at an operator, torch.compile would trace the kernel itself and compile
     # what it finds there, operators in place of kernels.
-    LIBRARY.impl(name, disable(cls.forward), "CompositeExplicitAutograd")
+    LIBRARY.impl(name, disable(forward), "CompositeExplicitAutograd")
     torch.library.register_fake(f"lcpool::{name}", getattr(cls, "fake", _like_first), lib=LIBRARY)
     if hasattr(cls, "backward"):
-        direct = _with_gradient(cls, cls.forward, getattr(cls, "results", None))
+        direct = _with_gradient(cls, forward, getattr(cls, "results", None))
         traced = _with_gradient(cls, _below_autograd(registered))
         LIBRARY.impl(name, disable(lambda *args: traced(*args)), "Autograd")
 
@@ -79,13 +80,21 @@ def gradient_operator(
         found = tuple(args[i].new_empty(args[i].shape) for i in like)
         return found if len(found) > 1 else found[0]
 
-    @as_operator(schema, fake)
-    def compute(*args: Any) -> Any:
-        kernel = getattr(kernels(args[0]), plain.__name__)
-        return kernel(*(None if value is None else value.contiguous() for value in args))
+    compute = as_operator(schema, fake)(kernel_of(plain.__name__))
 
     def call(*args: Any) -> Any:
         return plain(*args) if torch.is_grad_enabled() else compute(*args)
+
+    return call
+
+
+def kernel_of(name: str) -> Callable[..., Any]:
+    """Calls a kernel with as many of the arguments as it takes, made contiguous."""
+    count = getattr(Kernels, name).__code__.co_argcount - 1
+
+    def call(*args: Any) -> Any:
+        kernel = getattr(kernels(args[0]), name)
+        return kernel(*(None if value is None else value.contiguous() for value in args[:count]))
 
     return call
 

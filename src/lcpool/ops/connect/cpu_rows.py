@@ -17,17 +17,10 @@ TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: divide i
 
 
 class GraphRows(NamedTuple):
-    """A, S'ᵀ and S' by rows: where each row begins, and its columns.
+    """``out`` is A, ``into`` S'ᵀ and ``onto`` S', by rows: where each begins, and its columns.
 
-    Compiled functions take it as a plain tuple, which numba dispatches faster.
-
-    Attributes:
-        out_ptr: the rows of A; None where ``onto`` holds AS'.
-        out: the targets of each node's edges.
-        into_ptr: the rows of S'ᵀ.
-        into: the nodes of each cluster.
-        onto_ptr: the rows of S', or of AS'.
-        onto: the clusters of each node, or those of the targets of its edges.
+    Where ``out`` is None, ``onto`` is AS'. Compiled functions take it as a plain tuple, which numba
+    dispatches faster.
     """
 
     out_ptr: Any
@@ -56,6 +49,15 @@ def prepare(source: Any, target: Any, kept: Any, num_nodes: int, hops: int = 3) 
 
     found = in_parts(part, len(halves), min(source.size, 2 * EDGES_PER_THREAD), EDGES_PER_THREAD)
     return GraphRows(*sum(found, start=()))
+
+
+def cluster_rows(source: Any, target: Any, kept: Any, num_nodes: int, hops: int) -> tuple[Any, ...]:
+    """S'ᵀ and S' by rows; the first entries, one per kept node, are those of I."""
+    node, cluster = cluster_entries(source, target, kept, num_nodes)
+    left, right = None if hops > 2 else kept.size, None if hops > 1 else kept.size
+    into = to_rows(cluster[:left], node[:left], None, kept.size, np.uint32)
+    onto = to_rows(node[:right], cluster[:right], None, num_nodes, np.uint32)
+    return *into[:2], *onto[:2]
 
 
 def with_lists(graph: GraphRows, list_edges: int) -> GraphRows:
@@ -101,41 +103,23 @@ def to_rows(row, col, value, num_rows, index):
 
 
 @compiled
-def cluster_rows(source, target, kept, num_nodes, hops):
-    """S'ᵀ and S' by rows."""
+def cluster_entries(source, target, kept, num_nodes):
+    """The nodes and clusters of the entries of S': first each kept node, then by edge."""
     new_id = np.full(num_nodes, -1, np.int32)
     for i in range(kept.size):
         new_id[kept[i]] = i
-    into_ptr = np.zeros(kept.size + 2, np.uint32)
-    onto_ptr = np.zeros(num_nodes + 2, np.uint32)
+    count = kept.size
+    for e in range(source.size):
+        count += new_id[target[e]] >= 0
+    node, cluster = np.empty(count, np.uint32), np.empty(count, np.uint32)
+    node[: kept.size], cluster[: kept.size] = kept, np.arange(kept.size)
+    count = kept.size
     for e in range(source.size):
         i = new_id[target[e]]
         if i >= 0:
-            into_ptr[i + 2] += hops > 2
-            onto_ptr[source[e] + 2] += hops > 1
-    for i in range(kept.size):
-        into_ptr[i + 2] += 1
-        onto_ptr[kept[i] + 2] += 1
-    for n in range(2, num_nodes + 2):
-        onto_ptr[n] += onto_ptr[n - 1]
-    for i in range(2, kept.size + 2):
-        into_ptr[i] += into_ptr[i - 1]
-    into = np.empty(into_ptr[kept.size + 1], np.uint32)
-    onto = np.empty(onto_ptr[num_nodes + 1], np.uint32)
-    for i in range(kept.size):
-        into[into_ptr[i + 1]] = kept[i]
-        into_ptr[i + 1] += 1
-        onto[onto_ptr[kept[i] + 1]] = i
-        onto_ptr[kept[i] + 1] += 1
-    for e in range(source.size):
-        s, i = source[e], new_id[target[e]]
-        if i >= 0 and hops > 2:
-            into[into_ptr[i + 1]] = s
-            into_ptr[i + 1] += 1
-        if i >= 0 and hops > 1:
-            onto[onto_ptr[s + 1]] = i
-            onto_ptr[s + 1] += 1
-    return into_ptr[:-1], into, onto_ptr[:-1], onto
+            node[count], cluster[count] = source[e], i
+            count += 1
+    return node, cluster
 
 
 @compiled

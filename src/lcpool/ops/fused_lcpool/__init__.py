@@ -197,7 +197,9 @@ class LCPool:
             h = softmax(scores(inputs.x, inputs.edges, inputs.parameters), inputs.graph_ptr)
             outputs = gate(inputs.x, h, saved.perm)
             grads = [grad, torch.zeros_like(outputs[1]) if grad_score is None else grad_score]
-            found = differentiable_gradients(outputs, grads, inputs[:9], ctx.needs_input_grad)
+            wanted = [value for value in inputs[:9] if value.requires_grad]
+            given = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True))
+            found = [next(given) if value.requires_grad else None for value in inputs[:9]]
         else:
             of_x, *of_parameters = lcpool_backward(grad, grad_score, list(ctx.saved_tensors))
             found = [of_x, *parameter_gradients(*of_parameters)]
@@ -219,18 +221,6 @@ def parameter_gradients(of_W: Tensor, of_W_fd: Tensor, sums: Tensor) -> LCSMPPar
     )
     of_w_s = of_w_s.view(1, -1)
     return LCSMPParameters(of_W_d, of_b_d, of_W_fd, of_b_fd, of_W_x, of_b_x, of_w_s, of_b_s)
-
-
-def differentiable_gradients(
-    outputs: Sequence[Tensor],
-    grads: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-    wanted: Sequence[bool],
-) -> list[Tensor | None]:
-    """The gradients of the inputs for which they are wanted, by autograd."""
-    some = [value for value, want in zip(inputs, wanted, strict=False) if want]
-    found = iter(torch.autograd.grad(outputs, some, grads, create_graph=True))
-    return [next(found) if want else None for want in wanted[: len(inputs)]]
 
 
 PARAMETERS = ", ".join(f"Tensor {name}" for name in LCSMPParameters._fields)

@@ -110,24 +110,12 @@ class SumOfDifferences:
     """Σ relu(z_i − y_k); the backward pass computes the signs of the differences again."""
 
     @staticmethod
-    def forward(
-        z: Tensor, y: Tensor, ptr: Tensor, node: Tensor, *out: Tensor | None
-    ) -> Tensor:  # fmt: skip
-        return kernels(y).difference_sum(z.contiguous(), y.contiguous(), ptr, node)
-
-    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return *difference_sum_backward(grad, *ctx.saved_tensors), *(None,) * 4
 
 
 class WeightedSum:
     """MᵀX, from the entries into each column."""
-
-    @staticmethod
-    def forward(
-        x: Tensor, weight: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None, *out: Any
-    ) -> Tensor:
-        return kernels(x).weighted_sum(x.contiguous(), weight.contiguous(), ptr, node, entry)
 
     @staticmethod
     def fake(x: Tensor, weight: Tensor, ptr: Tensor, *_: Any) -> Tensor:
@@ -147,12 +135,6 @@ class EntryDot:
     """y_i · x_k of each entry (k, i) of M."""
 
     @staticmethod
-    def forward(
-        y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None, *out: Any
-    ) -> Tensor:
-        return kernels(x).entry_dot(y.contiguous(), x.contiguous(), ptr, node, entry)
-
-    @staticmethod
     def fake(y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, *_: Any) -> Tensor:
         return x.new_empty(node.shape)
 
@@ -170,10 +152,6 @@ class NeighbourMax:
     """The maximum over neighbours, and how many share it."""
 
     results = 1
-
-    @staticmethod
-    def forward(x: Tensor, ptr: Tensor, node: Tensor, *out: Tensor | None) -> tuple[Tensor, Tensor]:
-        return kernels(x).neighbour_max(x.contiguous(), ptr, node)
 
     @staticmethod
     def fake(x: Tensor, *_: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,6 @@ from torch import Tensor
 from lcpool.graph.checks import check_lengths
 from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
-from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import gradient_operator, operator
 from lcpool.ops.readout import plain
 
@@ -46,10 +45,6 @@ class Softmax:
     """exp(v) / Σ exp(v) over the nodes ``ptr[g]`` to ``ptr[g + 1]`` of each graph g."""
 
     @staticmethod
-    def forward(values: Tensor, ptr: Tensor) -> Tensor:
-        return kernels(values).softmax(values.contiguous(), ptr)
-
-    @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         ctx.save_for_backward(output, inputs[1])
 
@@ -60,10 +55,6 @@ class Softmax:
 
 class MeanAndMax:
     """Mean ‖ max over the nodes ``ptr[g]`` to ``ptr[g + 1]``, and how many share each maximum."""
-
-    @staticmethod
-    def forward(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-        return kernels(x).readout(x.contiguous(), ptr)
 
     @staticmethod
     def fake(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
