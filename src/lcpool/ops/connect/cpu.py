@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -33,13 +32,13 @@ from lcpool.ops.connect.cpu_rows import (
     FEW_LIST_EDGES,
     LIST_EDGES,
     GraphRows,
+    by_rows,
     most_edges,
     prepare,
-    to_rows,
     with_lists,
 )
 from lcpool.ops.connect.product import GraphSlices
-from lcpool.ops.threads import compiled, in_parts
+from lcpool.ops.threads import arrays, compiled, in_parts
 from lcpool.ops.topk import KeepPlan, Kept
 
 __all__ = [
@@ -163,7 +162,7 @@ def connect_assignment(
     edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: GraphSlices | None,
     self_loops: bool, max_edges: int, checks: Checks,
 ) -> tuple[Tensor, Tensor, None]:  # fmt: skip
-    graph, values = by_rows(edge_index, edge_weight, S)
+    graph, values = weighted_rows(edge_index, edge_weight, S)
     edges, weight = search(graph, self_loops, max_edges, values)
     return torch.from_numpy(weight), torch.from_numpy(edges), None
 
@@ -171,7 +170,7 @@ def connect_assignment(
 def connect_assignment_backward(
     grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment, *_: Any
 ) -> tuple[Tensor, Tensor]:
-    graph, values = by_rows(edge_index, edge_weight, S)
+    graph, values = weighted_rows(edge_index, edge_weight, S)
     rows = (row_pointers(edges[0], S.num_clusters).numpy(), edges[1].numpy())
     given = (tuple(graph), values, rows, grad.numpy())
     parts = in_parts(row_gradients, S.num_clusters, grad.numel(), EDGES_PER_THREAD, *given)
@@ -181,25 +180,15 @@ def connect_assignment_backward(
     return torch.from_numpy(from_rows(source, graph.out_ptr, a)), torch.from_numpy(value_grad)
 
 
-def by_rows(
+def weighted_rows(
     edge_index: Tensor, edge_weight: Tensor, S: Assignment
 ) -> tuple[GraphRows, tuple[Any, ...]]:
     """A, S'ᵀ and S' by rows, and the entries of each."""
-    assert S.weight is not None
-    (source, target), n, c, a, s = (
-        t.detach().contiguous().numpy()
-        for t in (edge_index, S.node_index, S.cluster_index, edge_weight, S.weight)
+    source, target, n, c, a, s = (
+        t.contiguous() for t in (*edge_index, S.node_index, S.cluster_index, edge_weight, S.weight)
     )
-    # S' has about half as many entries as A: one thread sorts A, another S' twice.
-    kinds = ((source, target, a, S.num_nodes), (c, n, s, S.num_clusters), (n, c, s, S.num_nodes))
-
-    def part(start: int, stop: int) -> list[Any]:
-        return [to_rows(*kind, np.uint32) for kind in kinds[start:stop]]
-
-    work = min(source.size, 2 * EDGES_PER_THREAD)
-    A, St, S_ = chain(*in_parts(part, len(kinds), work, EDGES_PER_THREAD))
-    (out_ptr, out, a), (into_ptr, into, v), (onto_ptr, onto, s) = A, St, S_
-    return GraphRows(out_ptr, out, into_ptr, into, onto_ptr, onto), (a, v, s)
+    A, St = (*arrays(source, target, a), S.num_nodes), (*arrays(c, n, s), S.num_clusters)
+    return by_rows(A, St, (*arrays(n, c, s), S.num_nodes))
 
 
 @compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,25 +40,24 @@ def prepare(source: Any, target: Any, kept: Any, num_nodes: int, hops: int = 3) 
     """
     if source.size + kept.size >= 2**32:
         raise ValueError(TOO_MANY)
-    halves = (
-        lambda: to_rows(source, target, None, num_nodes, np.uint32)[:2],
-        lambda: cluster_rows(source, target, kept, num_nodes, hops),
-    )
-
-    def part(start: int, stop: int) -> tuple[Any, ...]:
-        return sum((half() for half in halves[start:stop]), start=())
-
-    found = in_parts(part, len(halves), min(source.size, 2 * EDGES_PER_THREAD), EDGES_PER_THREAD)
-    return GraphRows(*sum(found, start=()))
-
-
-def cluster_rows(source: Any, target: Any, kept: Any, num_nodes: int, hops: int) -> tuple[Any, ...]:
-    """S'ᵀ and S' by rows; the first entries, one per kept node, are those of I."""
     node, cluster = cluster_entries(source, target, kept, num_nodes)
+    # The first entries, one per kept node, are those of I.
     left, right = None if hops > 2 else kept.size, None if hops > 1 else kept.size
-    into = to_rows(cluster[:left], node[:left], None, kept.size, np.uint32)
-    onto = to_rows(node[:right], cluster[:right], None, num_nodes, np.uint32)
-    return *into[:2], *onto[:2]
+    A = (source, target, None, num_nodes)
+    St = (cluster[:left], node[:left], None, kept.size)
+    return by_rows(A, St, (node[:right], cluster[:right], None, num_nodes))[0]
+
+
+def by_rows(*matrices: tuple[Any, ...]) -> tuple[GraphRows, tuple[Any, ...]]:
+    """A, S'ᵀ and S' by rows, and their values; they are given as :func:`to_rows` takes them."""
+
+    # S' has about half as many entries as A: one thread sorts A, another S' twice.
+    def part(start: int, stop: int) -> list[Any]:
+        return [to_rows(*matrix, np.uint32) for matrix in matrices[start:stop]]
+
+    work = min(matrices[0][0].size, 2 * EDGES_PER_THREAD)
+    A, St, S = chain(*in_parts(part, len(matrices), work, EDGES_PER_THREAD))
+    return GraphRows(*A[:2], *St[:2], *S[:2]), (A[2], St[2], S[2])
 
 
 def with_lists(graph: GraphRows, list_edges: int) -> GraphRows:

@@ -40,8 +40,6 @@ BITS = 32
 MAX_WORDS = 2**28
 # Added to the counts of edges if an edge leads out of its graph; larger than any count.
 STRAY = tl.constexpr(2**62)
-
-
 # The most numbers in the dense rows (1 GiB in 32 bits, twice that with gradients): else joins.
 MAX_NUMBERS = 2**28
 # Columns of a row, and entries, that a program takes at a time.

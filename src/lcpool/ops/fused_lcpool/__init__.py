@@ -92,31 +92,17 @@ class Inputs(NamedTuple):
     """What the operator takes: X, the parameters of LCSMP, A by rows, and the sizes of graphs."""
 
     x: Tensor
-    W_d: Tensor
-    b_d: Tensor
-    W_fd: Tensor
-    b_fd: Tensor
-    W_x: Tensor
-    b_x: Tensor
-    w_s: Tensor
-    b_s: Tensor
-    ptr: Tensor
-    node: Tensor
-    out_ptr: Tensor
-    out_node: Tensor
+    parameters: LCSMPParameters
+    rows: Any
     counts: Tensor
     graph_ptr: Tensor
     kept_ptr: Tensor
-    num_kept: int
+    num_kept: int = 0
 
-    @property
-    def parameters(self) -> LCSMPParameters:
-        return LCSMPParameters(*self[1:9])
-
-    @property
-    def edges(self) -> Edges:
-        index = torch.stack([self.node, owners(self.ptr, self.node.numel())])
-        return Edges.of_rows(index, self.x.size(0), BothWays(*self[9:13]))
+    @classmethod
+    def of(cls, flat: Sequence[Any]) -> Inputs:
+        """From the arguments one by one; the last may be missing."""
+        return cls(flat[0], LCSMPParameters(*flat[1:9]), BothWays(*flat[9:13]), *flat[13:])
 
 
 class Saved(NamedTuple):
@@ -156,13 +142,13 @@ class LCPool:
 
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, ...]:
-        given = Inputs(*inputs)
-        x, kernel = given.x.contiguous(), kernels(given.x)
-        W = torch.cat([given.W_d, given.W_x])
+        given = Inputs.of(inputs)
+        x, p, kernel = given.x.contiguous(), given.parameters, kernels(given.x)
+        W = torch.cat([p.W_d, p.W_x])
         YG = torch.mm(x, W.t())
-        D = kernel.shifted_difference_sum(YG, given.b_d, given.ptr, given.node)
-        F = torch.mm(D, given.W_fd.t())
-        s = kernel.combine(F, YG, given.b_fd, given.b_x, given.w_s.view(-1), given.b_s)
+        D = kernel.shifted_difference_sum(YG, p.b_d, given.rows.ptr, given.rows.node)
+        F = torch.mm(D, p.W_fd.t())
+        s = kernel.combine(F, YG, p.b_fd, p.b_x, p.w_s.view(-1), p.b_s)
         kept = kernel.softmax_topk_gate(
             x, s, given.counts, given.graph_ptr, given.kept_ptr, given.num_kept
         )
@@ -170,12 +156,12 @@ class LCPool:
 
     @staticmethod
     def fake(*inputs: Any) -> tuple[Tensor, ...]:
-        given = Inputs(*inputs)
-        x, (width, channels) = given.x, given.W_d.shape
-        kept, nodes = given.ptr.new_empty(given.num_kept), given.ptr.new_empty(x.size(0))
+        given = Inputs.of(inputs)
+        x, ptr, (width, channels) = given.x, given.rows.ptr, given.parameters.W_d.shape
+        kept, nodes = ptr.new_empty(given.num_kept), ptr.new_empty(x.size(0))
         gated = GatedTopK(
             x.new_empty(given.num_kept, channels), x.new_empty(given.num_kept),
-            kept, kept.clone(), nodes, given.ptr.new_empty(()), x.new_empty(x.size(0)),
+            kept, kept.clone(), nodes, ptr.new_empty(()), x.new_empty(x.size(0)),
         )  # fmt: skip
         YG, D, F = (x.new_empty(x.size(0), size) for size in (2 * width, width, width))
         return *gated, x.new_empty(2 * width, channels), YG, D, F
@@ -194,12 +180,16 @@ class LCPool:
         if grad is None:
             grad = saved.h.new_zeros(saved.perm.numel(), inputs.x.size(1))
         if torch.is_grad_enabled():  # The gradient must have a gradient itself.
-            h = softmax(scores(inputs.x, inputs.edges, inputs.parameters), inputs.graph_ptr)
+            ptr, node, *_ = rows = inputs.rows
+            index = torch.stack([node, owners(ptr, node.numel())])
+            edges = Edges.of_rows(index, inputs.x.size(0), rows)
+            h = softmax(scores(inputs.x, edges, inputs.parameters), inputs.graph_ptr)
             outputs = gate(inputs.x, h, saved.perm)
             grads = [grad, torch.zeros_like(outputs[1]) if grad_score is None else grad_score]
-            wanted = [value for value in inputs[:9] if value.requires_grad]
+            each = (inputs.x, *inputs.parameters)
+            wanted = [value for value in each if value.requires_grad]
             given = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True))
-            found = [next(given) if value.requires_grad else None for value in inputs[:9]]
+            found = [next(given) if value.requires_grad else None for value in each]
         else:
             of_x, *of_parameters = lcpool_backward(grad, grad_score, list(ctx.saved_tensors))
             found = [of_x, *parameter_gradients(*of_parameters)]
@@ -209,7 +199,7 @@ class LCPool:
 def split(tensors: Sequence[Tensor]) -> tuple[Saved, Inputs]:
     """The tensors that :class:`LCPool` saves, by name."""
     count = len(Saved._fields)
-    return Saved(*tensors[:count]), Inputs._make([*tensors[count:], 0])
+    return Saved(*tensors[:count]), Inputs.of(tensors[count:])
 
 
 def parameter_gradients(of_W: Tensor, of_W_fd: Tensor, sums: Tensor) -> LCSMPParameters:
@@ -235,8 +225,9 @@ def _like_inputs(
     grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]
 ) -> tuple[Tensor, ...]:
     saved, given = split(tensors)
-    like = (value.new_empty(value.shape) for value in (given.x, saved.W, given.W_fd))
-    return *like, given.b_d.new_empty(4 * given.b_d.numel() + 1)
+    x, W_fd, b_d = given.x, given.parameters.W_fd, given.parameters.b_d
+    like = (value.new_empty(value.shape) for value in (x, saved.W, W_fd))
+    return *like, b_d.new_empty(4 * b_d.numel() + 1)
 
 
 @as_operator(
@@ -249,16 +240,15 @@ def lcpool_backward(
 ) -> tuple[Tensor, ...]:
     """The gradients of x, W = [W_d; W_x], W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s ‖ b_d]."""
     (perm, _, place, _, h, W, YG, D, F), given = split(tensors)
-    x, kernel = given.x.contiguous(), kernels(h)
+    x, p, kernel = given.x.contiguous(), given.parameters, kernels(h)
     of_s, of_x = kernel.softmax_topk_gate_backward(
         grad.contiguous(), None if grad_score is None else grad_score.contiguous(),
         x, perm, place, h, given.counts, given.graph_ptr, given.kept_ptr,
     )  # fmt: skip
-    of_F, of_YG, sums = kernel.combine_backward(
-        of_s, F, YG, given.b_fd, given.b_x, given.w_s.view(-1)
-    )
-    of_D = torch.mm(of_F, given.W_fd)
+    of_F, of_YG, sums = kernel.combine_backward(of_s, F, YG, p.b_fd, p.b_x, p.w_s.view(-1))
+    of_D = torch.mm(of_F, p.W_fd)
+    ptr, node, out_ptr, out_node = given.rows
     sums = kernel.shifted_difference_backward(
-        of_D, YG, given.b_d, given.ptr, given.node, given.out_ptr, given.out_node, of_YG, sums
+        of_D, YG, p.b_d, ptr, node, out_ptr, out_node, of_YG, sums
     )
     return of_x.addmm_(of_YG, W), torch.mm(of_YG.t(), x), torch.mm(of_F.t(), D), sums
