@@ -190,7 +190,7 @@ BATCHES = {"small": (SIZES, KEPT, 20), "wide": ((9, 1500), (5, 1300), 4000)}
 @pytest.mark.parametrize("name", BATCHES)
 def test_weighted_products_equal_the_cpu(name, with_graphs, self_loops, dtype, monkeypatch):
     monkeypatch.setattr("lcpool.ops.connect.plain.connect_by_joins", None)  # A kernel does without.
-    monkeypatch.setattr("lcpool.ops.connect.plain.gradients_by_joins", None)
+    monkeypatch.setattr("lcpool.ops.connect.plain.connect_assignment_backward", None)
     here = Case(*BATCHES[name], dtype=dtype)
     there = here.to("cuda")
     (edges, weight), (edges_, weight_) = (

@@ -10,7 +10,7 @@ from torch.library import opcheck
 from lcpool import ASAPooling, Assignment, assignment_connect
 from lcpool.graph.checks import Checks
 from lcpool.ops import kernels
-from lcpool.ops.connect.plain import connect_by_joins, gradients_by_joins
+from lcpool.ops.connect.plain import connect_assignment_backward, connect_by_joins
 from lcpool.ops.connect.product import product
 
 
@@ -48,7 +48,7 @@ def test_a_gpu_needs_no_joins(backend, with_graphs, monkeypatch):
         raise AssertionError("joins")
 
     monkeypatch.setattr("lcpool.ops.connect.plain.connect_by_joins", never)
-    monkeypatch.setattr("lcpool.ops.connect.plain.gradients_by_joins", never)
+    monkeypatch.setattr("lcpool.ops.connect.plain.connect_assignment_backward", never)
     case = Case()
     case.gradients(case.connect(with_graphs=with_graphs)[1])
 
@@ -225,7 +225,7 @@ def test_joins_in_blocks(monkeypatch):
     expected = case.gradients(weight)
     for most in (3, 10**9):
         monkeypatch.setattr("lcpool.ops.connect.plain.MAX_MEETINGS", most)
-        grads = gradients_by_joins(grad, edges, case.edge_index, case.weight, case.S)
+        grads = connect_assignment_backward(grad, edges, case.edge_index, case.weight, case.S)
         for ours, theirs in zip(grads, expected, strict=True):
             torch.testing.assert_close(ours, theirs)
 

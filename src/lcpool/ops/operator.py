@@ -36,14 +36,20 @@ def operator(schema: str, cls: Any) -> Callable[..., Any]:
     """
     name = LIBRARY.define(schema)
     forward = getattr(cls, "forward", None) or kernel_of(name)
+    fake = getattr(cls, "fake", lambda first, *_: first.new_empty(first.shape))
     registered, direct = getattr(torch.ops.lcpool, name).default, forward
     # Where a graph breaks at an operator, torch.compile would trace the kernel itself and compile
     # what it finds there, operators in place of kernels.
     LIBRARY.impl(name, disable(forward), "CompositeExplicitAutograd")
-    torch.library.register_fake(f"lcpool::{name}", getattr(cls, "fake", _like_first), lib=LIBRARY)
+    torch.library.register_fake(f"lcpool::{name}", fake, lib=LIBRARY)
     if hasattr(cls, "backward"):
+
+        def below_autograd(*args: Any) -> Any:
+            with torch._C._AutoDispatchBelowAutograd():
+                return registered(*args)
+
         direct = _with_gradient(cls, forward, getattr(cls, "results", None))
-        traced = _with_gradient(cls, _below_autograd(registered))
+        traced = _with_gradient(cls, below_autograd)
         LIBRARY.impl(name, disable(lambda *args: traced(*args)), "Autograd")
 
     def call(*args: Any) -> Any:
@@ -121,19 +127,5 @@ def _with_gradient(
     return apply
 
 
-def _like_first(first: Any, *_: Any) -> Any:
-    return first.new_empty(first.shape)
-
-
 def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(*inputs)
-
-
-def _below_autograd(registered: Any) -> Callable[..., Any]:
-    """The operator without its gradient, which the caller provides."""
-
-    def compute(*args: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            return registered(*args)
-
-    return compute

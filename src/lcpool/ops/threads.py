@@ -49,7 +49,9 @@ def regrouped(function: Callable[..., Any]) -> Any:
 
 def arrays(*tensors: Tensor | None) -> list[Any]:
     """The tensors as numba reads them."""
-    return [None if values is None else values.detach().numpy() for values in tensors]
+    # Only where it must be: to detach takes as long as the rest.
+    bare = (x.detach() if x is not None and x.requires_grad else x for x in tensors)
+    return [None if x is None else x.numpy() for x in bare]
 
 
 def sum_rows(part: Callable[..., Any], size: int, work: int, *tensors: Tensor | None) -> list[Any]:

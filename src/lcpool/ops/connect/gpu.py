@@ -48,19 +48,12 @@ ENTRIES = 128
 
 
 class ClusterLayout(NamedTuple):
-    """Which rows and which bits belong together.
+    """Which rows and which bits belong together."""
 
-    Attributes:
-        batch: the graph of each node.
-        of_cluster: the graph of each cluster, sorted.
-        first: the first cluster of each graph, and the end of the last.
-        most: the largest number of clusters of a graph, on the host.
-    """
-
-    batch: Tensor
-    of_cluster: Tensor
-    first: Tensor
-    most: int
+    batch: Tensor  # the graph of each node
+    of_cluster: Tensor  # the graph of each cluster, sorted
+    first: Tensor  # the first cluster of each graph, and the end of the last
+    most: int  # the largest number of clusters of a graph, on the host
 
 
 def connect_clusters(

@@ -56,12 +56,6 @@ def connect_assignment(
     return weight, edges, None
 
 
-def connect_assignment_backward(
-    grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment, *_: object
-) -> tuple[Tensor, Tensor]:
-    return gradients_by_joins(grad, edges, edge_index, edge_weight, S)
-
-
 @dataclass(frozen=True)
 class Coordinates:
     """A sparse matrix in coordinates; ``value`` is None for ones."""
@@ -184,8 +178,8 @@ def connect_by_joins(
     return torch.cat(edges, dim=1), None if weights[0] is None else torch.cat(weights)
 
 
-def gradients_by_joins(
-    grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment
+def connect_assignment_backward(
+    grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment, *_: object
 ) -> tuple[Tensor, Tensor]:
     """The gradients of the weights of A and of the entries of S, from those of SᵀAS.
 

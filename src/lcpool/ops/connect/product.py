@@ -20,19 +20,12 @@ from lcpool.ops.topk import KeepPlan
 
 
 class GraphSlices(NamedTuple):
-    """Which nodes and which clusters belong to each graph of a batch.
+    """Which nodes and which clusters belong to each graph of a batch."""
 
-    Attributes:
-        batch: the graph of each node.
-        num_nodes: the number of nodes of each graph, on the host.
-        num_clusters: the number of clusters of each graph, on the host.
-        first: the first cluster of each graph, and the end of the last.
-    """
-
-    batch: Tensor
-    num_nodes: Tensor
-    num_clusters: Tensor
-    first: Tensor
+    batch: Tensor  # the graph of each node
+    num_nodes: Tensor  # the number of nodes of each graph, on the host
+    num_clusters: Tensor  # the number of clusters of each graph, on the host
+    first: Tensor  # the first cluster of each graph, and the end of the last
 
     @classmethod
     def of_one(cls, S: Assignment) -> GraphSlices:
@@ -167,7 +160,7 @@ class ConnectAssignment:
         kept, given = tensors[:4], Inputs._make([*tensors[4:9], tensors[9:], *ctx.numbers])
         if torch.is_grad_enabled():  # The gradient must have a gradient itself.
             matrices = (given.edge_index, given.edge_weight, given.S)
-            grads = plain.gradients_by_joins(grad, edges, *matrices)
+            grads = plain.connect_assignment_backward(grad, edges, *matrices)
         else:
             grads = product_backward(grad, edges, *kept, *given[:8])
         return None, None, None, *grads, *(None,) * 6

@@ -67,25 +67,15 @@ def scores(x: Tensor, edges: Edges, parameters: LCSMPParameters) -> Tensor:
 
 
 class GatedTopK(NamedTuple):
-    """The kept nodes and their features.
+    """The kept nodes and their features."""
 
-    Attributes:
-        X: X' = (X ⊙ h)(î, :).
-        score: h(î).
-        perm: î.
-        batch: the graph of each kept node.
-        place: the position of each input node in î, −1 if it was dropped.
-        ok: 1 if no h is NaN.
-        h: the softmax of the scores over each graph.
-    """
-
-    X: Tensor
-    score: Tensor
-    perm: Tensor
-    batch: Tensor
-    place: Tensor
-    ok: Tensor
-    h: Tensor
+    X: Tensor  # X' = (X ⊙ h)(î, :)
+    score: Tensor  # h(î)
+    perm: Tensor  # î
+    batch: Tensor  # the graph of each kept node
+    place: Tensor  # the position of each input node in î, −1 if it was dropped
+    ok: Tensor  # 1 if no h is NaN
+    h: Tensor  # the softmax of the scores over each graph
 
 
 class Inputs(NamedTuple):

@@ -9,6 +9,7 @@ input gives the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,42 +29,39 @@ from lcpool.ops.kernels import kernels
 from lcpool.ops.message import plain
 from lcpool.ops.operator import as_operator, gradient_operator, operator
 
+TensorOperator = Callable[..., Tensor]
+
 
 def neighbour_sum(x: Tensor, edges: Edges) -> Tensor:
     """AᵀX: the sum of x_k over the edges (k, i) into each node i."""
     check_lengths(x=(x, edges.num_nodes))
-    out: Tensor = aggregate(x, *edges.both_ways(x), None)
-    return out
+    return aggregate(x, *edges.both_ways(x), None)
 
 
 def gcn_sum(x: Tensor, edges: Edges) -> Tensor:
     """D^(-1/2) (A + I) D^(-1/2) X, where I replaces the self-loops of A; D counts edges into."""
     check_lengths(x=(x, edges.num_nodes))
     roots = gcn_roots(edges.into.ptr, edges.into.node)
-    out: Tensor = aggregate(x, *edges.both_ways(x), roots)
-    return out
+    return aggregate(x, *edges.both_ways(x), roots)
 
 
 def difference_sum(z: Tensor, y: Tensor, edges: Edges) -> Tensor:
     """Σ_{k ∈ N(i)} relu(z_i − y_k) for each node i; N(i) are the sources of edges into i."""
     check_lengths(z=(z, edges.num_nodes), y=(y, edges.num_nodes))
-    out: Tensor = sum_of_differences(z, y.to(z.dtype), *edges.both_ways(z, y))
-    return out
+    return sum_of_differences(z, y.to(z.dtype), *edges.both_ways(z, y))
 
 
 def weighted_sum(x: Tensor, weight: Tensor, entries: Entries) -> Tensor:
     """MᵀX: the sum of w_e x_k over the entries e = (k, i) of M, for each column i."""
     check_lengths(weight=(weight, entries.source.size(0)), x=(x, entries.num_sources))
     weight = weight.to(x.dtype)
-    out: Tensor = weighted_sum_operator(x, weight, *entries.both_ways(x, weight))
-    return out
+    return weighted_sum_operator(x, weight, *entries.both_ways(x, weight))
 
 
 def entry_dot(y: Tensor, x: Tensor, entries: Entries) -> Tensor:
     """y_i · x_k for each entry (k, i) of M."""
     check_lengths(x=(x, entries.num_sources), y=(y, entries.num_targets))
-    out: Tensor = entry_dot_operator(y, x, *entries.both_ways(x, y))
-    return out
+    return entry_dot_operator(y, x, *entries.both_ways(x, y))
 
 
 def neighbour_max(x: Tensor, edges: Edges) -> Tensor:
@@ -72,9 +70,7 @@ def neighbour_max(x: Tensor, edges: Edges) -> Tensor:
     Neighbours that share a maximum share its gradient.
     """
     check_lengths(x=(x, edges.num_nodes))
-    most: Tensor
-    most, *_ = neighbour_max_operator(x, *edges.both_ways(x))
-    return most
+    return neighbour_max_operator(x, *edges.both_ways(x))[0]
 
 
 @as_operator(
@@ -170,8 +166,10 @@ class NeighbourMax:
         return grad_x, None, None, None, None
 
 
-aggregate = operator(f"aggregate(Tensor x, {BOTH_WAYS}, Tensor? roots) -> Tensor", Aggregate)
-sum_of_differences = operator(
+aggregate: TensorOperator = operator(
+    f"aggregate(Tensor x, {BOTH_WAYS}, Tensor? roots) -> Tensor", Aggregate
+)
+sum_of_differences: TensorOperator = operator(
     f"difference_sum(Tensor z, Tensor y, {BOTH_WAYS}) -> Tensor", SumOfDifferences
 )
 difference_sum_backward = gradient_operator(
@@ -179,13 +177,13 @@ difference_sum_backward = gradient_operator(
     plain.difference_sum_backward,
     (1, 2),
 )
-weighted_sum_operator = operator(
+weighted_sum_operator: TensorOperator = operator(
     f"weighted_sum(Tensor x, Tensor weight, {ENTRIES_BOTH_WAYS}) -> Tensor", WeightedSum
 )
-entry_dot_operator = operator(
+entry_dot_operator: TensorOperator = operator(
     f"entry_dot(Tensor y, Tensor x, {ENTRIES_BOTH_WAYS}) -> Tensor", EntryDot
 )
-neighbour_max_operator = operator(
+neighbour_max_operator: Callable[..., tuple[Tensor, Tensor]] = operator(
     f"neighbour_max(Tensor x, {BOTH_WAYS}) -> (Tensor, Tensor)", NeighbourMax
 )
 neighbour_max_backward = gradient_operator(

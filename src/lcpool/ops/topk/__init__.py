@@ -75,15 +75,10 @@ def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class KeepPlan:
-    """How many nodes of each graph are kept, known before the scores.
+    """How many nodes of each graph are kept, known before the scores."""
 
-    Attributes:
-        sizes: how many nodes each graph has; they need not be sorted by graph.
-        kept: how many of them are kept; these are sorted by graph.
-    """
-
-    sizes: Sizes
-    kept: Sizes
+    sizes: Sizes  # how many nodes each graph has; they need not be sorted by graph
+    kept: Sizes  # how many of them are kept; these are sorted by graph
 
     @classmethod
     def of_one(cls, num_nodes: int, num_kept: int, device: torch.device) -> KeepPlan:
@@ -103,16 +98,11 @@ class KeepPlan:
 
 
 class Kept(NamedTuple):
-    """The kept nodes.
+    """The kept nodes."""
 
-    Attributes:
-        perm: î.
-        batch: the graph of each, if there are several.
-        place: the position of each input node in î, −1 if it is dropped; if that is known.
-    """
-
-    perm: Tensor
-    batch: Tensor | None = None
+    perm: Tensor  # î
+    batch: Tensor | None = None  # the graph of each, if there are several
+    # The position of each input node in î, −1 if it is dropped; if that is known.
     place: Tensor | None = None
 
 
