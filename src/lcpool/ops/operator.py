@@ -73,20 +73,22 @@ def new_size(min: int = 0) -> Any:
     return torch.library.get_ctx().new_dynamic_size(min=min)
 
 
-def gradient_operator(
-    schema: str, plain: Callable[..., Any], like: tuple[int, ...]
-) -> Callable[..., Any]:
+def gradient_operator(plain: Callable[..., Any], *like: int) -> Callable[..., Any]:
     """Register the kernel that computes a gradient; second derivatives go through ``plain`` torch.
 
-    The compiled kernels have the name of ``plain``. ``like`` is, for each result, the position of
-    the argument that has its shape.
+    The kernel has the name of ``plain``, and its declaration is the operator's. ``like`` is, for
+    each result, the position of the argument that has its shape.
     """
+    name = plain.__name__
+    hints = dict(getattr(Kernels, name).__annotations__)
+    result = hints.pop("return").replace("tuple[", "(").replace("]", ")")
+    given = ", ".join(f"{hint.replace(' | None', '?')} {arg}" for arg, hint in hints.items())
 
     def fake(*args: Any) -> Any:
         found = tuple(args[i].new_empty(args[i].shape) for i in like)
         return found if len(found) > 1 else found[0]
 
-    compute = as_operator(schema, fake)(kernel_of(plain.__name__))
+    compute = as_operator(f"{name}({given}) -> {result}", fake)(kernel_of(name))
 
     def call(*args: Any) -> Any:
         return plain(*args) if torch.is_grad_enabled() else compute(*args)

@@ -49,10 +49,8 @@ def connect_small(
 def find_blocks(source, target, num_nodes):
     """Cut the nodes where no edge crosses, as between the graphs of a batch.
 
-    The edges of a block must be next to each other: blocks where they are not are joined.
-
-    Returns:
-        The block of each node, where the blocks begin, and where their edges do.
+    The edges of a block must be next to each other: blocks where they are not are joined. Returns
+    the block of each node, where the blocks begin, and where their edges do.
     """
     farthest = np.arange(num_nodes)
     latest = 0

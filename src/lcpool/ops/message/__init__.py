@@ -172,11 +172,7 @@ aggregate: TensorOperator = operator(
 sum_of_differences: TensorOperator = operator(
     f"difference_sum(Tensor z, Tensor y, {BOTH_WAYS}) -> Tensor", SumOfDifferences
 )
-difference_sum_backward = gradient_operator(
-    f"difference_sum_backward(Tensor grad, Tensor z, Tensor y, {BOTH_WAYS}) -> (Tensor, Tensor)",
-    plain.difference_sum_backward,
-    (1, 2),
-)
+difference_sum_backward = gradient_operator(plain.difference_sum_backward, 1, 2)
 weighted_sum_operator: TensorOperator = operator(
     f"weighted_sum(Tensor x, Tensor weight, {ENTRIES_BOTH_WAYS}) -> Tensor", WeightedSum
 )
@@ -186,9 +182,4 @@ entry_dot_operator: TensorOperator = operator(
 neighbour_max_operator: Callable[..., tuple[Tensor, Tensor]] = operator(
     f"neighbour_max(Tensor x, {BOTH_WAYS}) -> (Tensor, Tensor)", NeighbourMax
 )
-neighbour_max_backward = gradient_operator(
-    "neighbour_max_backward(Tensor share, Tensor x, Tensor most, Tensor out_ptr, Tensor out_node) "
-    "-> Tensor",
-    plain.neighbour_max_backward,
-    (1,),
-)
+neighbour_max_backward = gradient_operator(plain.neighbour_max_backward, 1)

@@ -73,12 +73,6 @@ class MeanAndMax:
 
 
 softmax = operator("softmax(Tensor values, Tensor ptr) -> Tensor", Softmax)
-softmax_backward = gradient_operator(
-    "softmax_backward(Tensor grad, Tensor h, Tensor ptr) -> Tensor", plain.softmax_backward, (1,)
-)
+softmax_backward = gradient_operator(plain.softmax_backward, 1)
 mean_and_max = operator("readout(Tensor x, Tensor ptr) -> (Tensor, Tensor)", MeanAndMax)
-readout_backward = gradient_operator(
-    "readout_backward(Tensor grad, Tensor x, Tensor ptr, Tensor out, Tensor ties) -> Tensor",
-    plain.readout_backward,
-    (1,),
-)
+readout_backward = gradient_operator(plain.readout_backward, 1)

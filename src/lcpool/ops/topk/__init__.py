@@ -109,15 +109,8 @@ class Kept(NamedTuple):
 def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
     """î: the k nodes of highest rank of each graph, sorted by graph, then by falling rank.
 
-    Of equal nodes the one of lower index comes first.
-
-    Args:
-        rank: the scores that order the nodes, ``[num_nodes]``.
-        graph: the graphs; its ``batch`` may be unsorted and have gaps.
-        plan: how many nodes each graph keeps.
-
-    Returns:
-        ``perm``, the kept nodes, and ``batch``, the graph of each.
+    Of equal nodes the one of lower index comes first. The ``batch`` of ``graph`` may be unsorted
+    and have gaps. Returns î and the graph of each kept node.
     """
     check_lengths(rank=(rank, plan.sizes.total))
     sizes, kept = plan.sizes, plan.kept
@@ -142,11 +135,7 @@ def sorted_topk(
 
 
 def above(h: Tensor, graph: Graph, min_score: float) -> tuple[Tensor, Tensor]:
-    """The nodes with h > ``min_score``, and the best of each graph in any case.
-
-    Returns:
-        ``perm`` in the order of the nodes, and ``batch``, the graph of each.
-    """
+    """The nodes with h > ``min_score`` and the best of each graph, in their order; their graphs."""
     batch = graph.batch_vector()
     best = scatter(h.detach(), batch, dim_size=graph.batch_size, reduce="max")
     # Not h == best: where scores are NaN all nodes are kept, so that no graph is empty afterwards.
@@ -177,9 +166,4 @@ class Gate:
 
 
 gate = operator("gate(Tensor x, Tensor h, Tensor perm) -> (Tensor, Tensor)", Gate)
-gate_backward = gradient_operator(
-    "gate_backward(Tensor grad, Tensor? grad_score, Tensor x, Tensor h, Tensor perm) "
-    "-> (Tensor, Tensor)",
-    plain.gate_backward,
-    (2, 3),
-)
+gate_backward = gradient_operator(plain.gate_backward, 2, 3)
