@@ -62,15 +62,17 @@ from lcpool.graph.checks import Checks
 from lcpool.graph.edges import Edges
 from lcpool.graph.sizes import Sizes
 from lcpool.ops.connect import connect_clusters
-from lcpool.ops.connect.cpu import SHARE, find_rows, stack_rows
-from lcpool.ops.connect.cpu_rows import (
+from lcpool.ops.connect.cpu import (
     EDGES_PER_THREAD,
     LIST_EDGES,
+    SHARE,
+    find_rows,
     most_edges,
     prepare,
+    stack_rows,
     with_lists,
 )
-from lcpool.ops.product import connect_assignment
+from lcpool.ops.connect.product import connect_assignment
 from lcpool.ops.threads import in_parts
 from lcpool.ops.topk import KeepPlan, Kept
 

@@ -8,7 +8,7 @@ from graphs import dense, edges_of
 from lcpool import Assignment
 from lcpool.graph.checks import Checks
 from lcpool.graph.sizes import Sizes
-from lcpool.ops.product import connect_assignment
+from lcpool.ops.connect.product import connect_assignment
 from lcpool.ops.topk import KeepPlan
 
 # Graphs of a batch: how many nodes they have, and how many clusters. An empty one, one that keeps

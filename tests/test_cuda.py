@@ -20,9 +20,8 @@ from lcpool.graph.graph import Graph
 from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import kernels
 from lcpool.ops.cells import cells, places, topk_of_components
-from lcpool.ops.neighbour_max import neighbour_max
+from lcpool.ops.message import entry_dot, neighbour_max, weighted_sum
 from lcpool.ops.topk import KeepPlan
-from lcpool.ops.weighted_sum import entry_dot, weighted_sum
 from lcpool.train.protocol import seeded
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -192,8 +191,8 @@ BATCHES = {"small": (SIZES, KEPT, 20), "wide": ((9, 1500), (5, 1300), 4000)}
 @pytest.mark.parametrize("with_graphs", [True, False])
 @pytest.mark.parametrize("name", BATCHES)
 def test_weighted_products_equal_the_cpu(name, with_graphs, self_loops, dtype, monkeypatch):
-    monkeypatch.setattr("lcpool.ops.product.connect_by_joins", None)  # A kernel does without.
-    monkeypatch.setattr("lcpool.ops.product.gradients_by_joins", None)
+    monkeypatch.setattr("lcpool.ops.connect.plain.connect_by_joins", None)  # A kernel does without.
+    monkeypatch.setattr("lcpool.ops.connect.plain.connect_assignment_backward", None)
     here = Case(*BATCHES[name], dtype=dtype)
     there = here.to("cuda")
     (edges, weight), (edges_, weight_) = (

@@ -23,7 +23,7 @@ from lcpool import LCSMP, Assignment, LocalClusterPooling, Score
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
 from lcpool.ops.cells import cells, places, topk_of_components
-from lcpool.ops.product import connect_assignment
+from lcpool.ops.connect import connect_assignment
 from lcpool.ops.topk import topk
 from lcpool.pool.scored import KeptNodes
 from lcpool.pool.selection import Selection

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from lcpool import Assignment, cluster_connect, cluster_connect_blocks
 from lcpool.graph.assignment import clusters
 from lcpool.graph.checks import Checks
-from lcpool.ops.product.joins import connect_by_joins
+from lcpool.ops.connect.plain import connect_by_joins
 
 bitsets = pytest.importorskip("lcpool.ops.connect.cpu_bitsets")
 cpu = pytest.importorskip("lcpool.ops.connect.cpu")
-rows = pytest.importorskip("lcpool.ops.connect.cpu_rows")
 
 
 def by_joins(edge_index, perm, num_nodes, self_loops=True, hops=3):
@@ -22,7 +21,7 @@ def by_joins(edge_index, perm, num_nodes, self_loops=True, hops=3):
 
 
 def by_search(edge_index, perm, num_nodes, self_loops=True, hops=3):
-    graph = rows.prepare(*edge_index.numpy(), perm.numpy(), num_nodes, hops)
+    graph = cpu.prepare(*edge_index.numpy(), perm.numpy(), num_nodes, hops)
     return torch.from_numpy(cpu.search(graph, self_loops, 10**9)[0])
 
 
@@ -58,9 +57,9 @@ def test_the_lists_of_a_star_are_not_kept():
     leaf = torch.arange(1, 3000)
     star = torch.stack([torch.cat([leaf, leaf * 0]), torch.cat([leaf * 0, leaf])])
     perm = torch.arange(0, 3000, 2)
-    graph = rows.prepare(*star.numpy(), perm.numpy(), 3000)
-    assert rows.list_ends(graph)[-1] > 1000 * 3000
-    assert rows.with_lists(graph, rows.LIST_EDGES) is graph
+    graph = cpu.prepare(*star.numpy(), perm.numpy(), 3000)
+    assert cpu.list_ends(graph)[-1] > 1000 * 3000
+    assert cpu.with_lists(graph, cpu.LIST_EDGES) is graph
     assert by_search(star, perm, 3000).size(1) == 1500**2
 
 
@@ -102,7 +101,6 @@ def test_threads_do_not_change_the_result(sizes, path, monkeypatch):
     case = random_graphs(sizes, degree=2)
     alone = torch.as_tensor(path(*case))
     monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
-    monkeypatch.setattr(rows, "EDGES_PER_THREAD", 1)
     monkeypatch.setattr(bitsets, "WORDS_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     assert torch.equal(torch.as_tensor(path(*case)), alone)
@@ -117,8 +115,8 @@ def test_an_edge_may_stand_more_often_than_there_are_nodes(connect):
 
 def test_rows_can_be_found_apart():
     edge_index, perm, n = random_graphs((300,), degree=3)
-    graph = rows.prepare(*edge_index.numpy(), perm.numpy(), n)
-    most = rows.most_edges(graph)
+    graph = cpu.prepare(*edge_index.numpy(), perm.numpy(), n)
+    most = cpu.most_edges(graph)
     parts = [cpu.find_rows(*cut, graph, True, most) for cut in ((20, 60), (60, 61))]
     found, _ = cpu.stack_rows(20, parts)
     whole = by_joins(edge_index, perm, n)
@@ -131,4 +129,4 @@ def test_rows_can_be_found_apart():
 def test_more_edges_than_32_bits_count_are_refused():
     many = np.broadcast_to(np.int64(0), 2**32)  # one number, read again and again
     with pytest.raises(ValueError, match="2³²"):
-        rows.prepare(many, many, np.zeros(1, np.int64), 1)
+        cpu.prepare(many, many, np.zeros(1, np.int64), 1)

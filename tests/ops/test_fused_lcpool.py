@@ -9,8 +9,7 @@ from lcpool import LCSMP
 from lcpool.graph.assignment import positions
 from lcpool.graph.graph import Graph
 from lcpool.ops.fused_lcpool import score_and_select
-from lcpool.ops.gate import gate
-from lcpool.ops.topk import KeepPlan, topk
+from lcpool.ops.topk import KeepPlan, gate, topk
 
 each = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 pytestmark = pytest.mark.usefixtures("backend")

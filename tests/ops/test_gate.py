@@ -5,8 +5,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lcpool.ops.gate import gate
 from lcpool.ops.kernels import kernels
+from lcpool.ops.topk import gate
 
 each = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 pytestmark = pytest.mark.usefixtures("backend")

@@ -7,8 +7,7 @@ from graphs import Example, dense, graphs
 from hypothesis import HealthCheck, given, settings
 
 from lcpool.graph.edges import Edges
-from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
-from lcpool.ops.neighbour_max import neighbour_max
+from lcpool.ops.message import difference_sum, gcn_sum, neighbour_max, neighbour_sum
 
 # The fixture holds for all examples alike.
 each = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -153,8 +152,7 @@ def test_edges_do_not_outlive_their_use(name, symmetric):
 @pytest.mark.parametrize("backend", ["numba"], indirect=True)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_threads_do_not_change_a_bit(name, backend, monkeypatch):
-    from lcpool.ops.message import cpu as message
-    from lcpool.ops.neighbour_max import cpu as maximum
+    from lcpool.ops import threads
 
     function, _, count = FORMULAS[name]
     generator = torch.Generator().manual_seed(0)
@@ -166,7 +164,6 @@ def test_threads_do_not_change_a_bit(name, backend, monkeypatch):
         return out, *torch.autograd.grad(out.square().sum(), inputs)
 
     alone = results()
-    monkeypatch.setattr(message, "SUMS_PER_THREAD", 1)
-    monkeypatch.setattr(maximum, "SUMS_PER_THREAD", 1)
+    monkeypatch.setattr(threads, "SUMS_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     assert all(torch.equal(a, b) for a, b in zip(results(), alone, strict=True))

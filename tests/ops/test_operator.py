@@ -10,16 +10,13 @@ from lcpool.ops import (  # noqa: F401 - they define operators
     connect,
     contract,
     fused_lcpool,
-    gate,
     independent_set,
     matching,
     message,
-    neighbour_max,
     readout,
     topk,
-    weighted_sum,
 )
-from lcpool.ops.message import difference_sum, gcn_sum, neighbour_sum
+from lcpool.ops.message import difference_sum, gcn_sum, neighbour_max, neighbour_sum
 
 EDGES = Edges(torch.tensor([[0, 1, 1, 2, 2, 3, 3], [1, 0, 2, 1, 3, 2, 3]]), 4)
 ROWS = EDGES.rows()
@@ -113,7 +110,7 @@ SUMS = {
     "neighbour_sum": (neighbour_sum, 1),
     "gcn_sum": (gcn_sum, 1),
     "difference_sum": (difference_sum, 2),
-    "neighbour_max": (neighbour_max.neighbour_max, 1),
+    "neighbour_max": (neighbour_max, 1),
 }
 
 

@@ -10,8 +10,8 @@ from torch.library import opcheck
 from lcpool import ASAPooling, Assignment, assignment_connect
 from lcpool.graph.checks import Checks
 from lcpool.ops import kernels
-from lcpool.ops.product import product
-from lcpool.ops.product.joins import connect_by_joins, gradients_by_joins
+from lcpool.ops.connect.plain import connect_assignment_backward, connect_by_joins
+from lcpool.ops.connect.product import product
 
 
 def gpu_fits(*sizes):
@@ -24,7 +24,7 @@ def gpu_fits(*sizes):
 def _narrow(monkeypatch):
     """Blocks of columns that small graphs do not fit into: Triton's interpreter is slow."""
     if importlib.util.find_spec("triton") is not None:
-        monkeypatch.setattr("lcpool.ops.product.gpu.TILE_COLUMNS", 16)
+        monkeypatch.setattr("lcpool.ops.connect.gpu.TILE_COLUMNS", 16)
 
 
 @pytest.mark.usefixtures("backend")
@@ -47,8 +47,8 @@ def test_a_gpu_needs_no_joins(backend, with_graphs, monkeypatch):
     def never(*_):
         raise AssertionError("joins")
 
-    monkeypatch.setattr("lcpool.ops.product.connect_by_joins", never)
-    monkeypatch.setattr("lcpool.ops.product.gradients_by_joins", never)
+    monkeypatch.setattr("lcpool.ops.connect.plain.connect_by_joins", never)
+    monkeypatch.setattr("lcpool.ops.connect.plain.connect_assignment_backward", never)
     case = Case()
     case.gradients(case.connect(with_graphs=with_graphs)[1])
 
@@ -99,11 +99,11 @@ def test_what_leads_out_of_its_graph_counts_too(what, graph):
 
 
 @pytest.mark.parametrize("backend", ["triton"], indirect=True)
-@pytest.mark.parametrize("limit", ["product.gpu.MAX_NUMBERS", "connect.gpu.MAX_WORDS"])
+@pytest.mark.parametrize("limit", ["MAX_NUMBERS", "MAX_WORDS"])
 def test_what_takes_too_much_memory_is_left_to_joins(backend, limit, monkeypatch):
     case = Case()
     expected = case.connect()
-    monkeypatch.setattr(f"lcpool.ops.{limit}", 100)
+    monkeypatch.setattr(f"lcpool.ops.connect.gpu.{limit}", 100)
     found = case.connect()
     assert torch.equal(found[0], expected[0])
     torch.testing.assert_close(found[1], expected[1])
@@ -224,8 +224,8 @@ def test_joins_in_blocks(monkeypatch):
     grad = torch.arange(weight.numel(), dtype=weight.dtype).cos()
     expected = case.gradients(weight)
     for most in (3, 10**9):
-        monkeypatch.setattr("lcpool.ops.product.joins.MAX_MEETINGS", most)
-        grads = gradients_by_joins(grad, edges, case.edge_index, case.weight, case.S)
+        monkeypatch.setattr("lcpool.ops.connect.plain.MAX_MEETINGS", most)
+        grads = connect_assignment_backward(grad, edges, case.edge_index, case.weight, case.S)
         for ours, theirs in zip(grads, expected, strict=True):
             torch.testing.assert_close(ours, theirs)
 

@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 from lcpool import Assignment
 from lcpool.graph.checks import Checks
-from lcpool.ops.product import connect_assignment
-from lcpool.ops.product.joins import connect_by_joins
+from lcpool.ops.connect.plain import connect_by_joins
+from lcpool.ops.connect.product import connect_assignment
 
 cpu = pytest.importorskip("lcpool.ops.connect.cpu")
-product = pytest.importorskip("lcpool.ops.product.cpu")
 
 
 def random_case(num_nodes=200, num_clusters=50, seed=0, dtype=torch.float64):
@@ -78,7 +77,6 @@ def test_equals_the_dense_product(example: Example, self_loops):
 
 def test_the_same_bits_each_time(monkeypatch):
     monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
-    monkeypatch.setattr(product, "EDGES_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     case = random_case(dtype=torch.float32)
     first, *others = (with_gradients(by_kernel, *case, True) for _ in range(5))
@@ -92,7 +90,6 @@ def test_threads_change_the_order_of_sums_at_the_most(self_loops, monkeypatch):
     case = random_case()
     edges, alone = with_gradients(by_kernel, *case, self_loops)
     monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
-    monkeypatch.setattr(product, "EDGES_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     again, shared = with_gradients(by_kernel, *case, self_loops)
     assert torch.equal(again, edges)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from lcpool import Assignment
 from lcpool.graph.edges import Edges, Entries
-from lcpool.ops.weighted_sum import entry_dot, weighted_sum
+from lcpool.ops.message import entry_dot, weighted_sum
 
 # The fixture holds for all examples alike.
 each = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -161,7 +161,7 @@ def test_entries_do_not_outlive_their_use():
 
 @pytest.mark.parametrize("backend", ["numba"], indirect=True)
 def test_threads_do_not_change_a_bit(backend, monkeypatch):
-    from lcpool.ops.weighted_sum import cpu
+    from lcpool.ops import threads
 
     generator = torch.Generator().manual_seed(0)
     entries = Edges(torch.randint(0, 50, (2, 300), generator=generator), 50).entries
@@ -172,6 +172,6 @@ def test_threads_do_not_change_a_bit(backend, monkeypatch):
         return out, *torch.autograd.grad(out.square().sum(), [x, weight])
 
     alone = results()
-    monkeypatch.setattr(cpu, "SUMS_PER_THREAD", 1)
+    monkeypatch.setattr(threads, "SUMS_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     assert all(torch.equal(a, b) for a, b in zip(results(), alone, strict=True))

@@ -15,9 +15,8 @@ from lcpool.graph.checks import (
 )
 from lcpool.graph.edges import Entries
 from lcpool.graph.lazy import lazy
-from lcpool.ops.kernels import kernels
+from lcpool.ops.message import weighted_sum
 from lcpool.ops.operator import as_operator, is_traced, new_size
-from lcpool.ops.weighted_sum import weighted_sum
 
 # With more empty clusters than this, tables with a row per cluster would fill the memory.
 MAX_EMPTY_CLUSTERS = 2**20
@@ -163,19 +162,11 @@ class Assignment:
 
     def columns(self, perm: Tensor, checks: Checks | None = None) -> Assignment:
         """S' = S(:, î): only the clusters in ``perm``, in its order."""
-        found = None
-        if not is_traced():
-            found = kernels(perm).select_columns(
-                self.node_index, self.cluster_index, perm, self.num_clusters
-            )
-        if found is None:
-            if perm.device.type == "cpu":
-                perm = check_range("perm", perm, self.num_clusters, "cluster", Checks())
-            new_id = positions(perm, self.num_clusters).index_select(0, self.cluster_index)
-            kept = nonzero(new_id >= 0, checks)
-            node, cluster = self.node_index.index_select(0, kept), new_id.index_select(0, kept)
-        else:
-            kept, node, cluster = found
+        if perm.device.type == "cpu":
+            perm = check_range("perm", perm, self.num_clusters, "cluster", Checks())
+        new_id = positions(perm, self.num_clusters).index_select(0, self.cluster_index)
+        kept = nonzero(new_id >= 0, checks)
+        node, cluster = self.node_index.index_select(0, kept), new_id.index_select(0, kept)
         weight = None if self.weight is None else self.weight.index_select(0, kept)
         return Assignment.trusted(node, self.num_nodes, cluster, perm.numel(), weight, self.checks)
 

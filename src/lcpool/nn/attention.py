@@ -18,9 +18,8 @@ from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
 from lcpool.nn.arguments import arguments_repr, check_arguments
 from lcpool.nn.conv import edges_for
-from lcpool.ops.neighbour_max import neighbour_max
+from lcpool.ops.message import entry_dot, neighbour_max
 from lcpool.ops.readout import softmax
-from lcpool.ops.weighted_sum import entry_dot
 
 
 class ClusterAttention(nn.Module):

@@ -21,8 +21,7 @@ from lcpool.graph.edges import Edges, loop_weights
 from lcpool.graph.graph import check_channels, check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
-from lcpool.ops.message import gcn_sum, neighbour_sum
-from lcpool.ops.weighted_sum import weighted_sum
+from lcpool.ops.message import gcn_sum, neighbour_sum, weighted_sum
 
 
 def convolve(

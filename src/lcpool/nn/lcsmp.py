@@ -12,7 +12,7 @@ from lcpool.graph.graph import Graph, check_channels
 from lcpool.graph.precision import wide
 from lcpool.nn.arguments import check_arguments
 from lcpool.nn.score import Score
-from lcpool.ops.lcsmp import LCSMPParameters, composed, scores
+from lcpool.ops.fused_lcpool import LCSMPParameters, composed, scores
 
 
 class LCSMP(Score):

@@ -7,14 +7,13 @@ from torch import Tensor
 
 from lcpool.graph.graph import Graph
 from lcpool.ops import message
-from lcpool.ops.weighted_sum import weighted_sum
 
 
 def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     """AS: for each node the sum of S over the targets of its edges."""
     if weight is None:
         return message.neighbour_sum(S, graph.edges.reversed)
-    return weighted_sum(S, weight, graph.edges.entries.reversed)
+    return message.weighted_sum(S, weight, graph.edges.entries.reversed)
 
 
 def graph_sum(values: Tensor, graph: Graph) -> Tensor:

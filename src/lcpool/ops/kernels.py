@@ -2,9 +2,7 @@
 
 :class:`Kernels` declares every kernel once. Three modules implement it, with the same results: in
 plain torch, compiled for CPUs and compiled for GPUs (:mod:`lcpool.ops.backends`). Each gathers its
-kernels from the folders of the operations, where the three versions are side by side. To add a
-kernel: declare it here, write it in ``plain.py``, ``cpu.py`` and ``gpu.py`` of its operation, and
-call it there. mypy compares the three with the declaration.
+kernels from the folders of the operations, where the three versions are side by side.
 """
 
 from __future__ import annotations
@@ -20,9 +18,9 @@ if TYPE_CHECKING:
     from lcpool.graph.checks import Checks
     from lcpool.graph.edges import Edges
     from lcpool.ops.connect.blocks import RowSearch
+    from lcpool.ops.connect.product import GraphSlices, SortedMatrices
     from lcpool.ops.fused_lcpool import GatedTopK
     from lcpool.ops.inspect import BatchFacts
-    from lcpool.ops.product import Connected, GraphSlices, SortedMatrices
     from lcpool.ops.topk import KeepPlan, Kept
 
 
@@ -30,8 +28,7 @@ class Kernels(Protocol):
     """All kernels, on contiguous tensors of one device.
 
     Lists of neighbours are given as ``ptr`` and ``node``: row i is ``node[ptr[i] : ptr[i + 1]]``.
-    Graphs are given as ``ptr``: graph g has the nodes ``ptr[g]`` to ``ptr[g + 1]``. Where a kernel
-    returns None, plain torch computes the result.
+    Graphs are given as ``ptr``: graph g has the nodes ``ptr[g]`` to ``ptr[g + 1]``.
     """
 
     # inspect: the analysis of a batch, and neighbours by rows
@@ -59,8 +56,6 @@ class Kernels(Protocol):
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The gradients of z and y."""
 
-    # neighbour_max
-
     def neighbour_max(self, x: Tensor, ptr: Tensor, node: Tensor, /) -> tuple[Tensor, Tensor]:
         """The maximum over each node's neighbours, zeros without any, and how many share it."""
 
@@ -68,8 +63,6 @@ class Kernels(Protocol):
         self, share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor, /
     ) -> Tensor:
         """The sum of the shares of maxima that each node has."""
-
-    # weighted_sum
 
     def weighted_sum(
         self, x: Tensor, weight: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None, /
@@ -168,12 +161,12 @@ class Kernels(Protocol):
     def connect_clusters(
         self, edges: Edges, kept: Kept, batch: Tensor | None, plan: KeepPlan | None,
         self_loops: bool, max_edges: int, checks: Checks, hops: int, /,
-    ) -> Tensor | None:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         """The edges of A' = S'ᵀAS' for S = I + A."""
 
     def cluster_search(
         self, edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, /
-    ) -> RowSearch | None:
+    ) -> RowSearch:
         """An object that finds rows of the same A', some at a time."""
 
     # independent_set, matching and contract: clusters that share no node
@@ -189,27 +182,28 @@ class Kernels(Protocol):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The edges between clusters, sorted, and by rows the edges that each is made of."""
 
-    # product
-
-    def select_columns(
-        self, node: Tensor, cluster: Tensor, perm: Tensor, num_clusters: int, /
-    ) -> tuple[Tensor, Tensor, Tensor] | None:
-        """The entries of S(:, perm): their numbers in S, their nodes and their columns."""
+    # connect by any assignment
 
     def takes_assignment(self, S: Assignment, graphs: GraphSlices | None, /) -> bool:
-        """Whether ``connect_assignment`` takes this S'."""
+        """Whether ``connect_assignment`` takes this S', or leaves it to joins."""
 
     def connect_assignment(
         self, edge_index: Tensor, edge_weight: Tensor, S: Assignment,
         graphs: GraphSlices | None, self_loops: bool, max_edges: int, checks: Checks, /,
-    ) -> Connected | None:  # fmt: skip
+    ) -> tuple[Tensor, Tensor, SortedMatrices | None]:  # fmt: skip
         """The weights of S'ᵀAS', its edges, sorted, and what the kernel saves for gradients."""
 
     def connect_assignment_backward(
         self, grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment,
         graphs: GraphSlices | None, kept: SortedMatrices, /,
-    ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The gradients of the weights of A and of the entries of S'."""
+
+
+if TYPE_CHECKING:  # Here mypy compares what the backends offer with what is declared.
+    from lcpool.ops.backends import cpu, gpu, plain
+
+    BACKENDS: tuple[Kernels, ...] = (plain, cpu, gpu)
 
 
 def kernels(like: Tensor) -> Kernels:
@@ -219,33 +213,29 @@ def kernels(like: Tensor) -> Kernels:
         compiled = cpu_kernels()
     elif like.is_cuda:
         compiled = gpu_kernels()
-    return plain_kernels() if compiled is None else compiled
-
-
-@cache
-def plain_kernels() -> Kernels:
-    """The kernels in plain torch."""
-    return _backend("plain")
+    return compiled or _backend("plain")
 
 
 @cache
 def cpu_kernels() -> Kernels | None:
     """The numba kernels, or None where numba is not installed."""
-    try:
-        return _backend("cpu")
-    except ImportError:
-        return None
+    return _compiled("cpu")
 
 
 @cache
 def gpu_kernels() -> Kernels | None:
     """The Triton kernels, or None where Triton is not installed."""
+    return _compiled("gpu")
+
+
+def _compiled(name: str) -> Kernels | None:
     try:
-        return _backend("gpu")
+        return _backend(name)
     except ImportError:
         return None
 
 
+@cache
 def _backend(name: str) -> Kernels:
     # By its name: the kernels import the structures, which ask for kernels.
     return cast("Kernels", import_module(f"lcpool.ops.backends.{name}"))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-from lcpool.ops.kernels import kernels
+from lcpool.ops.kernels import Kernels, kernels
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -28,21 +28,28 @@ def operator(schema: str, cls: Any) -> Callable[..., Any]:
 
     Args:
         schema: name, arguments and results, as torch writes them.
-        cls: has ``forward(*args)``, the kernel, and ``fake(*args)``, which makes empty results of
-            the same shapes. With a gradient also ``backward(ctx, *grads)`` and, unless all inputs
-            are saved for it, ``setup_context(ctx, inputs, output)``, as in
-            ``torch.autograd.Function``. ``results`` is the number of results that callers get;
-            those after them are only saved for the gradient.
+        cls: has ``forward(*args)``, by default the kernel of this name, and ``fake(*args)``, which
+            makes empty results of the same shapes, by default one like the first argument. With a
+            gradient also ``backward(ctx, *grads)`` and, unless all inputs are saved for it,
+            ``setup_context(ctx, inputs, output)``, as in ``torch.autograd.Function``. ``results``
+            is the number of results that callers get; the others are saved for the gradient.
     """
     name = LIBRARY.define(schema)
-    registered, direct = getattr(torch.ops.lcpool, name).default, cls.forward
+    forward = getattr(cls, "forward", None) or kernel_of(name)
+    fake = getattr(cls, "fake", lambda first, *_: first.new_empty(first.shape))
+    registered, direct = getattr(torch.ops.lcpool, name).default, forward
     # Where a graph breaks at an operator, torch.compile would trace the kernel itself and compile
     # what it finds there, operators in place of kernels.
-    LIBRARY.impl(name, disable(cls.forward), "CompositeExplicitAutograd")
-    torch.library.register_fake(f"lcpool::{name}", cls.fake, lib=LIBRARY)
+    LIBRARY.impl(name, disable(forward), "CompositeExplicitAutograd")
+    torch.library.register_fake(f"lcpool::{name}", fake, lib=LIBRARY)
     if hasattr(cls, "backward"):
-        direct = _with_gradient(cls, cls.forward, getattr(cls, "results", None))
-        traced = _with_gradient(cls, _below_autograd(registered))
+
+        def below_autograd(*args: Any) -> Any:
+            with torch._C._AutoDispatchBelowAutograd():
+                return registered(*args)
+
+        direct = _with_gradient(cls, forward, getattr(cls, "results", None))
+        traced = _with_gradient(cls, below_autograd)
         LIBRARY.impl(name, disable(lambda *args: traced(*args)), "Autograd")
 
     def call(*args: Any) -> Any:
@@ -66,28 +73,36 @@ def new_size(min: int = 0) -> Any:
     return torch.library.get_ctx().new_dynamic_size(min=min)
 
 
-def gradient_operator(
-    schema: str, plain: Callable[..., Any], like: tuple[int, ...]
-) -> Callable[..., Any]:
-    """Register the kernel that computes a gradient; second derivatives go through plain torch.
+def gradient_operator(plain: Callable[..., Any], *like: int) -> Callable[..., Any]:
+    """Register the kernel that computes a gradient; second derivatives go through ``plain`` torch.
 
-    Args:
-        schema: name, arguments and results, as torch writes them.
-        plain: the kernel in plain torch; the compiled ones have the same name.
-        like: for each result, the position of the argument that has its shape.
+    The kernel has the name of ``plain``, and its declaration is the operator's. ``like`` is, for
+    each result, the position of the argument that has its shape.
     """
+    name = plain.__name__
+    hints = dict(getattr(Kernels, name).__annotations__)
+    result = hints.pop("return").replace("tuple[", "(").replace("]", ")")
+    given = ", ".join(f"{hint.replace(' | None', '?')} {arg}" for arg, hint in hints.items())
 
     def fake(*args: Any) -> Any:
         found = tuple(args[i].new_empty(args[i].shape) for i in like)
         return found if len(found) > 1 else found[0]
 
-    @as_operator(schema, fake)
-    def compute(*args: Any) -> Any:
-        kernel = getattr(kernels(args[0]), plain.__name__)
-        return kernel(*(None if value is None else value.contiguous() for value in args))
+    compute = as_operator(f"{name}({given}) -> {result}", fake)(kernel_of(name))
 
     def call(*args: Any) -> Any:
         return plain(*args) if torch.is_grad_enabled() else compute(*args)
+
+    return call
+
+
+def kernel_of(name: str) -> Callable[..., Any]:
+    """Calls a kernel with as many of the arguments as it takes, made contiguous."""
+    count = getattr(Kernels, name).__code__.co_argcount - 1
+
+    def call(*args: Any) -> Any:
+        kernel = getattr(kernels(args[0]), name)
+        return kernel(*(None if value is None else value.contiguous() for value in args[:count]))
 
     return call
 
@@ -116,13 +131,3 @@ def _with_gradient(
 
 def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(*inputs)
-
-
-def _below_autograd(registered: Any) -> Callable[..., Any]:
-    """The operator without its gradient, which the caller provides."""
-
-    def compute(*args: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            return registered(*args)
-
-    return compute

@@ -1,4 +1,4 @@
-"""How kernels share the cores of a CPU: on the threads that torch's own kernels run on.
+"""How kernels run on a CPU: compiled, on the threads that torch's own kernels run on.
 
 After each operation torch's threads wait actively for more work, and keep their core busy. Threads
 of another pool would compete with them for the cores after every matrix product. So work is given
@@ -21,10 +21,42 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from numba import njit
+from torch import Tensor
 
 from lcpool.process import PROCESS
 
 Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+# A second thread pays from this many additions on.
+SUMS_PER_THREAD = 2**19
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """``function`` compiled, without the GIL, and cached on disk if a folder can be written."""
+    try:
+        return njit(nogil=True, cache=True, **options)(function)
+    except RuntimeError:  # No folder can be written: each process compiles.
+        return njit(nogil=True, **options)(function)
+
+
+def regrouped(function: Callable[..., Any]) -> Any:
+    """``function`` compiled with vectorised sums, whose order is fixed when it is compiled.
+
+    The same input gives the same bits.
+    """
+    return compiled(function, fastmath={"reassoc"})
+
+
+def arrays(*tensors: Tensor | None) -> list[Any]:
+    """The tensors as numba reads them."""
+    # Only where it must be: to detach takes as long as the rest.
+    bare = (x.detach() if x is not None and x.requires_grad else x for x in tensors)
+    return [None if x is None else x.numpy() for x in bare]
+
+
+def sum_rows(part: Callable[..., Any], size: int, work: int, *tensors: Tensor | None) -> list[Any]:
+    """:func:`in_parts` for rows of tensors, and ``work`` additions."""
+    return in_parts(part, size, work, SUMS_PER_THREAD, *arrays(*tensors))
 
 
 def in_parts(

@@ -16,8 +16,8 @@ from lcpool.graph.graph import Graph, check_channels, check_edge_attr, check_fea
 from lcpool.graph.sizes import Sizes
 from lcpool.nn.arguments import check_arguments
 from lcpool.ops.connect import MAX_EDGES
+from lcpool.ops.connect.product import connect_assignment
 from lcpool.ops.operator import is_traced
-from lcpool.ops.product import connect_assignment
 from lcpool.ops.topk import KeepPlan
 from lcpool.pool.output import Pooled
 from lcpool.pool.selection import Selection

@@ -14,8 +14,8 @@ from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
 from lcpool.nn.arguments import check_arguments
 from lcpool.ops.matching import matching
+from lcpool.ops.message import entry_dot
 from lcpool.ops.readout import softmax
-from lcpool.ops.weighted_sum import entry_dot
 from lcpool.pool.partition import Partition, PartitionPooling, falling, not_nan, pair_centres
 
 

@@ -12,7 +12,7 @@ from lcpool.graph.precision import wide
 from lcpool.nn.arguments import check_arguments
 from lcpool.ops.dense import safe_div
 from lcpool.ops.matching import matching
-from lcpool.ops.weighted_sum import weighted_sum
+from lcpool.ops.message import weighted_sum
 from lcpool.pool.partition import Partition, PartitionPooling, by_graph, falling, pair_centres
 
 

@@ -11,8 +11,7 @@ from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
 from lcpool.nn import LCSMP
 from lcpool.ops.connect import HOPS, MAX_EDGES
-from lcpool.ops.fused_lcpool import score_and_select
-from lcpool.ops.lcsmp import LCSMPParameters
+from lcpool.ops.fused_lcpool import LCSMPParameters, score_and_select
 from lcpool.ops.topk import KeepPlan, Kept
 from lcpool.pool.local import LocalClusterPooling
 

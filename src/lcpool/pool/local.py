@@ -22,7 +22,7 @@ from lcpool.ops.connect import (
     filter_edges,
     surviving_edge_attr,
 )
-from lcpool.ops.product import connect_assignment
+from lcpool.ops.connect.product import connect_assignment
 from lcpool.pool.scored import KeptNodes, ScoredPooling
 from lcpool.pool.selection import Selection
 from lcpool.warn import warn_caller

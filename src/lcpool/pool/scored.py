@@ -13,8 +13,7 @@ from lcpool.graph.graph import Graph, check_channels, check_features
 from lcpool.nn import ConvScore, Score
 from lcpool.nn.arguments import arguments_repr, check_arguments
 from lcpool.ops.connect import MAX_EDGES
-from lcpool.ops.gate import gate
-from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, keep_counts, topk
+from lcpool.ops.topk import KeepPlan, Kept, above, check_ratio, gate, keep_counts, topk
 from lcpool.pool.base import Pooling
 from lcpool.pool.output import Pooled
 from lcpool.pool.selection import NAN, Selection

@@ -4,13 +4,9 @@ from lcpool.ops.cells.cpu import *
 from lcpool.ops.connect.cpu import *
 from lcpool.ops.contract.cpu import *
 from lcpool.ops.fused_lcpool.cpu import *
-from lcpool.ops.gate.cpu import *
 from lcpool.ops.independent_set.cpu import *
 from lcpool.ops.inspect.cpu import *
 from lcpool.ops.matching.cpu import *
 from lcpool.ops.message.cpu import *
-from lcpool.ops.neighbour_max.cpu import *
-from lcpool.ops.product.cpu import *
 from lcpool.ops.readout.cpu import *
 from lcpool.ops.topk.cpu import *
-from lcpool.ops.weighted_sum.cpu import *

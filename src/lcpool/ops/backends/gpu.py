@@ -4,13 +4,9 @@ from lcpool.ops.cells.gpu import *
 from lcpool.ops.connect.gpu import *
 from lcpool.ops.contract.gpu import *
 from lcpool.ops.fused_lcpool.gpu import *
-from lcpool.ops.gate.gpu import *
 from lcpool.ops.independent_set.gpu import *
 from lcpool.ops.inspect.gpu import *
 from lcpool.ops.matching.gpu import *
 from lcpool.ops.message.gpu import *
-from lcpool.ops.neighbour_max.gpu import *
-from lcpool.ops.product.gpu import *
 from lcpool.ops.readout.gpu import *
 from lcpool.ops.topk.gpu import *
-from lcpool.ops.weighted_sum.gpu import *

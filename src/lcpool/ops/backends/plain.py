@@ -7,13 +7,9 @@ from lcpool.ops.cells.plain import *
 from lcpool.ops.connect.plain import *
 from lcpool.ops.contract.plain import *
 from lcpool.ops.fused_lcpool.plain import *
-from lcpool.ops.gate.plain import *
 from lcpool.ops.independent_set.plain import *
 from lcpool.ops.inspect.plain import *
 from lcpool.ops.matching.plain import *
 from lcpool.ops.message.plain import *
-from lcpool.ops.neighbour_max.plain import *
-from lcpool.ops.product.plain import *
 from lcpool.ops.readout.plain import *
 from lcpool.ops.topk.plain import *
-from lcpool.ops.weighted_sum.plain import *

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcpool.graph.assignment import Assignment, clusters, nonzero, positions
+from lcpool.graph.assignment import Assignment, nonzero, positions
 from lcpool.graph.checks import (
     Checks,
     check_count,
@@ -24,10 +24,9 @@ from lcpool.graph.edges import BothWays, Edges
 from lcpool.graph.graph import check_edge_attr
 from lcpool.graph.graph import edge_weight as one_weight_per_edge
 from lcpool.graph.sizes import Sizes
+from lcpool.ops.connect.product import connect_assignment
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import is_traced, operator
-from lcpool.ops.product import connect_assignment
-from lcpool.ops.product.joins import connect_by_joins
+from lcpool.ops.operator import as_operator, is_traced, new_size
 from lcpool.ops.topk import KeepPlan, Kept
 
 # More edges than this (4 GiB of indices) are probably a mistake.
@@ -130,51 +129,34 @@ def connect_clusters(
     With ``batch``, the graph of each node, and ``plan``, a kernel works graph by graph.
     """
     perm = kept.perm
-    found: Tensor | None
-    if is_traced():
-        if plan is None:
-            plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
-        found = connect_traced(
-            edges.index, list(edges.rows()) if perm.is_cuda else [], edges.num_nodes, perm,
-            perm.new_zeros(edges.num_nodes) if batch is None else batch,
-            plan.sizes.counts, plan.kept.counts, self_loops, max_edges, hops,
-        )  # fmt: skip
-        return found
-    options = (self_loops, max_edges, checks)
-    found = kernels(perm).connect_clusters(edges, kept, batch, plan, *options, hops)
-    if found is not None:
-        return found
-    S = clusters(edges.index, perm, edges.num_nodes, checks)
-    itself = Assignment.of_nodes(perm, edges.num_nodes)
-    left, right = S if hops > 2 else itself, S if hops > 1 else itself
-    return connect_by_joins(edges.index, None, right, *options, left)[0]
+    if not is_traced():
+        options = (self_loops, max_edges, checks, hops)
+        return kernels(perm).connect_clusters(edges, kept, batch, plan, *options)
+    if plan is None:
+        plan, batch = KeepPlan.of_one(edges.num_nodes, perm.numel(), perm.device), None
+    return connect_traced(
+        edges.index, list(edges.rows()) if perm.is_cuda else [], edges.num_nodes, perm,
+        perm.new_zeros(edges.num_nodes) if batch is None else batch,
+        plan.sizes.counts, plan.kept.counts, self_loops, max_edges, hops,
+    )  # fmt: skip
 
 
-class ConnectClusters:
-    """:func:`connect_clusters` as an operator, in calls that are traced."""
-
-    @staticmethod
-    def forward(
-        edge_index: Tensor, rows: list[Tensor], num_nodes: int, perm: Tensor, batch: Tensor,
-        sizes: Tensor, kept: Tensor, self_loops: bool, max_edges: int, hops: int,
-    ) -> Tensor:  # fmt: skip
-        edges = Edges.of_rows(edge_index, num_nodes, BothWays(*rows) if rows else None)
-        plan = KeepPlan(Sizes(sizes, perm.device), Sizes(kept, perm.device))
-        kept_nodes = Kept(perm, batch.index_select(0, perm))
-        options = (self_loops, max_edges, Checks(), hops)
-        return connect_clusters(edges, kept_nodes, batch, plan, *options)
-
-    @staticmethod
-    def fake(edge_index: Tensor, *_: Any) -> Tensor:
-        return edge_index.new_empty(2, torch.library.get_ctx().new_dynamic_size())
-
-
-connect_traced = operator(
+@as_operator(
     "connect_clusters(Tensor edge_index, Tensor[] rows, SymInt num_nodes, Tensor perm, "
     "Tensor batch, Tensor sizes, Tensor kept, bool self_loops, SymInt max_edges, int hops) "
     "-> Tensor",
-    ConnectClusters,
+    lambda edge_index, *_: edge_index.new_empty(2, new_size()),
 )
+def connect_traced(
+    edge_index: Tensor, rows: list[Any], num_nodes: int, perm: Tensor, batch: Tensor,
+    sizes: Tensor, kept: Tensor, self_loops: bool, max_edges: int, hops: int,
+) -> Tensor:  # fmt: skip
+    """:func:`connect_clusters` in calls that are traced."""
+    edges = Edges.of_rows(edge_index, num_nodes, BothWays(*rows) if rows else None)
+    plan = KeepPlan(Sizes(sizes, perm.device), Sizes(kept, perm.device))
+    kept_nodes = Kept(perm, batch.index_select(0, perm))
+    options = (self_loops, max_edges, Checks(), hops)
+    return connect_clusters(edges, kept_nodes, batch, plan, *options)
 
 
 def assignment_connect(
@@ -230,13 +212,7 @@ def surviving_edge_attr(
 ) -> Tensor:
     """The attributes of the edges of A that are also in A', and ``fill`` for the new ones.
 
-    Args:
-        edge_index: the edges of A; the attributes of duplicate edges add up.
-        edge_attr: their attributes, ``[num_edges]`` or ``[num_edges, channels]``.
-        perm: the kept nodes.
-        num_nodes: the number of nodes.
-        pooled_edges: the edges of A', sorted and free of duplicates.
-        fill: the attribute of an edge of A' that is not in A.
+    Attributes of duplicate edges of A add up; ``pooled_edges``, those of A', are sorted.
     """
     old, attr = filter_edges(edge_index, edge_attr, perm, num_nodes)
     assert attr is not None

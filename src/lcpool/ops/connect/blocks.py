@@ -14,11 +14,9 @@ from numpy.lib import format as npy
 from torch import Tensor
 
 from lcpool.atomic import whole_file
-from lcpool.graph.assignment import clusters
 from lcpool.graph.checks import Checks, check_count, check_edge_index, check_number
 from lcpool.ops.connect import check_perm
 from lcpool.ops.kernels import kernels
-from lcpool.ops.product.joins import SparseRows, meetings, multiply, off_diagonal
 
 # 256 MiB of indices.
 EDGES_PER_BLOCK = 2**24
@@ -142,9 +140,8 @@ def cluster_connect_blocks(
     checks = Checks()
     edge_index = check_edge_index(edge_index, num_nodes, checks, like=None, widen=False)
     perm = check_perm(perm, num_nodes, checks, like=edge_index)
+    checks.settle()
     search = kernels(perm).cluster_search(edge_index, perm, num_nodes, self_loops)
-    if search is None:
-        search = Joins(edge_index.long(), perm, num_nodes, self_loops, checks)
     return Blocks(search, cut(search.most_edges(), edges_per_block))
 
 
@@ -158,25 +155,3 @@ def cut(most_edges: Tensor, edges_per_block: int) -> list[range]:
         rows.append(range(start, stop))
         start, done = stop, int(ends[stop - 1])
     return rows or [range(0)]
-
-
-class Joins:
-    """Rows of S'ᵀAS' for S = I + A by joins, in plain torch on any device."""
-
-    def __init__(
-        self, edge_index: Tensor, perm: Tensor, num_nodes: int, self_loops: bool, checks: Checks
-    ) -> None:
-        S = clusters(edge_index, perm, num_nodes, checks)
-        self.A = SparseRows.of(edge_index[0], edge_index[1], None, num_nodes)
-        self.S = SparseRows.of(S.node_index, S.cluster_index, None, num_nodes)
-        self.Sr = SparseRows.of(S.cluster_index, S.node_index, None, S.num_clusters)
-        self.num_nodes, self.num_clusters, self.self_loops = num_nodes, S.num_clusters, self_loops
-
-    def most_edges(self) -> Tensor:
-        return meetings(self.Sr, self.A, self.S)
-
-    def rows(self, start: int, stop: int) -> Tensor:
-        left = self.Sr.entries.between(int(self.Sr.ptr[start]), int(self.Sr.ptr[stop]))
-        half = multiply(left, self.A, self.num_nodes, Checks())
-        whole = multiply(half, self.S, self.num_clusters, Checks())
-        return off_diagonal(whole, self.self_loops)[0]

@@ -5,39 +5,60 @@ are in order, so that nothing is sorted. In a large graph every step to another 
 miss. Therefore the last two steps are taken once per node, not once per kept node near it: the rows
 of AS' are stored as lists. Batches of small graphs, whose sets are a few words, need no search: see
 :mod:`lcpool.ops.connect.cpu_bitsets`.
+
+With weights each thread sums in two dense rows, of S'ᵀA and of A': no product is stored. Backward
+walks over each row of A' again. Sums are made in the order of the entries: the same input and
+number of threads give the same bits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numba.cpython.unsafe.numbers import trailing_zeros
 from torch import Tensor
 
+from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Checks, check_max_edges, out_of_range
 from lcpool.graph.edges import Edges
-from lcpool.ops.compiled import compiled
+from lcpool.graph.sizes import row_pointers
 from lcpool.ops.connect.cpu_bitsets import connect_small
-from lcpool.ops.connect.cpu_rows import (
-    EDGES_PER_THREAD,
-    FEW_LIST_EDGES,
-    LIST_EDGES,
-    GraphRows,
-    most_edges,
-    prepare,
-    with_lists,
-)
-from lcpool.ops.threads import in_parts
+from lcpool.ops.connect.product import GraphSlices
+from lcpool.ops.threads import arrays, compiled, in_parts
 from lcpool.ops.topk import KeepPlan, Kept
 
-__all__ = ["cluster_search", "connect_clusters"]
+__all__ = [
+    "cluster_search", "connect_assignment", "connect_assignment_backward", "connect_clusters",
+    "takes_assignment",
+]  # fmt: skip
 
 # Parts per thread: where nodes are kept by degree, the long rows of hubs are next to each other.
 SHARE = 8
+# With fewer edges than this, waking a second thread does not pay.
+EDGES_PER_THREAD = 8192
+# Entries of 4 bytes that the lists of AS' may have per edge: around hubs they are too long. Fewer
+# where A' is found in blocks, to save memory.
+LIST_EDGES, FEW_LIST_EDGES = 16, 4
+TOO_MANY = "a graph of 2³² edges or more cannot be connected at once: divide it into parts."
+
+
+class GraphRows(NamedTuple):
+    """``out`` is A, ``into`` S'ᵀ and ``onto`` S', by rows: where each begins, and its columns.
+
+    Where ``out`` is None, ``onto`` is AS'. Compiled functions take it as a plain tuple, which numba
+    dispatches faster.
+    """
+
+    out_ptr: Any
+    out: Any
+    into_ptr: Any
+    into: Any
+    onto_ptr: Any
+    onto: Any
 
 
 def connect_clusters(
@@ -54,6 +75,50 @@ def connect_clusters(
     return torch.from_numpy(found)
 
 
+def prepare(source: Any, target: Any, kept: Any, num_nodes: int, hops: int = 3) -> GraphRows:
+    """A, S'ᵀ and S' by rows, for S = I + A.
+
+    Row m of S' lists the kept nodes whose cluster has m: itself and the targets of its edges. With
+    two ``hops`` S'ᵀ is made from I, with one S' too.
+    """
+    if source.size + kept.size >= 2**32:
+        raise ValueError(TOO_MANY)
+    node, cluster = cluster_entries(source, target, kept, num_nodes)
+    # The first entries, one per kept node, are those of I.
+    left, right = None if hops > 2 else kept.size, None if hops > 1 else kept.size
+    A = (source, target, None, num_nodes)
+    St = (cluster[:left], node[:left], None, kept.size)
+    return by_rows(A, St, (node[:right], cluster[:right], None, num_nodes))[0]
+
+
+def by_rows(*matrices: tuple[Any, ...]) -> tuple[GraphRows, tuple[Any, ...]]:
+    """A, S'ᵀ and S' by rows, and their values; they are given as :func:`to_rows` takes them."""
+
+    # S' has about half as many entries as A: one thread sorts A, another S' twice.
+    def part(start: int, stop: int) -> list[Any]:
+        return [to_rows(*matrix, np.uint32) for matrix in matrices[start:stop]]
+
+    work = min(matrices[0][0].size, 2 * EDGES_PER_THREAD)
+    A, St, S = chain(*in_parts(part, len(matrices), work, EDGES_PER_THREAD))
+    return GraphRows(*A[:2], *St[:2], *S[:2]), (A[2], St[2], S[2])
+
+
+def with_lists(graph: GraphRows, list_edges: int) -> GraphRows:
+    """The graph with AS' in place of S' and A, unless that takes too much memory."""
+    edges, ptr = graph.out.size, list_ends(tuple(graph))
+    if ptr[-1] > min(list_edges * edges, 2**32 - 1):
+        return graph
+    ptr, col = ptr.astype(np.uint32), np.empty(ptr[-1], np.uint32)
+    in_parts(write_lists, ptr.size - 1, edges, EDGES_PER_THREAD, tuple(graph), ptr, col)
+    return GraphRows(None, None, graph.into_ptr, graph.into, ptr, col)
+
+
+def most_edges(graph: GraphRows) -> Any:
+    """A bound on the entries of each row of A'."""
+    ptr = graph.onto_ptr if graph.out is None else list_ends(tuple(graph))
+    return count_ways(graph.into_ptr, graph.into, ptr)
+
+
 def search(
     graph: GraphRows, self_loops: bool, max_edges: int, values: Any = None
 ) -> tuple[Any, Any]:
@@ -65,14 +130,20 @@ def search(
     graph = with_lists(graph, LIST_EDGES) if values is None else graph
     most = most_edges(graph)
 
-    def run(room: Any, values: Any) -> list[Any]:
-        part = partial(find_rows, graph=graph, self_loops=self_loops, room=room, values=values)
-        return in_parts(part, most.size, work, EDGES_PER_THREAD, share=SHARE)
-
+    rows = (0, most.size, work, graph, self_loops)
     if most.sum() > max_edges:
-        counts = run(None, None)
+        counts = find_in_parts(*rows, None)
         check_max_edges(max_edges, sum(lengths.sum() for lengths, _, _ in counts))
-    return stack_rows(0, run(most, values))
+    return stack_rows(0, find_in_parts(*rows, most, values))
+
+
+def find_in_parts(start: int, stop: int, work: int, *given: Any) -> list[Any]:
+    """:func:`find_rows` for parts of the rows ``start`` to ``stop``, in torch's threads."""
+
+    def find(first: int, last: int) -> Any:
+        return find_rows(start + first, start + last, *given)
+
+    return in_parts(find, stop - start, work, EDGES_PER_THREAD, share=SHARE)
 
 
 def find_rows(
@@ -80,13 +151,8 @@ def find_rows(
 ) -> tuple[Any, Any, Any]:
     """Rows ``start`` to ``stop`` of A': their lengths, columns and, with ``values``, weights.
 
-    Args:
-        start: the first row.
-        stop: the end of the last.
-        graph: A, S'ᵀ and S' by rows, from :func:`prepare`, maybe :func:`with_lists`.
-        self_loops: keep the diagonal.
-        room: a bound on the length of each row (:func:`most_edges`), or None to count only.
-        values: the entries of A, S'ᵀ and S'.
+    ``room`` is a bound on the length of each row (:func:`most_edges`), or None to count only.
+    ``values`` are the entries of A, S'ᵀ and S'.
     """
     # Pages that are never written take no memory.
     size = 0 if room is None else room[start:stop].sum()
@@ -130,13 +196,9 @@ class ClusterSearch:
         return torch.from_numpy(self.room)
 
     def rows(self, start: int, stop: int) -> Tensor:
-        def find(first: int, last: int) -> Any:
-            return find_rows(start + first, start + last, self.graph, self.self_loops, self.room)
-
-        size = stop - start
-        work = self.edges * size // max(self.room.size, 1)
-        edges, _ = stack_rows(start, in_parts(find, size, work, EDGES_PER_THREAD, share=SHARE))
-        return torch.from_numpy(edges)
+        work = self.edges * (stop - start) // max(self.room.size, 1)
+        found = find_in_parts(start, stop, work, self.graph, self.self_loops, self.room)
+        return torch.from_numpy(stack_rows(start, found)[0])
 
 
 def cluster_search(
@@ -147,6 +209,124 @@ def cluster_search(
     graph = prepare(source, target, perm.contiguous().numpy(), num_nodes)
     graph = with_lists(graph, FEW_LIST_EDGES)
     return ClusterSearch(graph, source.size, most_edges(graph), self_loops)
+
+
+def takes_assignment(S: Assignment, graphs: GraphSlices | None) -> bool:
+    return True
+
+
+def connect_assignment(
+    edge_index: Tensor, edge_weight: Tensor, S: Assignment, graphs: GraphSlices | None,
+    self_loops: bool, max_edges: int, checks: Checks,
+) -> tuple[Tensor, Tensor, None]:  # fmt: skip
+    graph, values = weighted_rows(edge_index, edge_weight, S)
+    edges, weight = search(graph, self_loops, max_edges, values)
+    return torch.from_numpy(weight), torch.from_numpy(edges), None
+
+
+def connect_assignment_backward(
+    grad: Tensor, edges: Tensor, edge_index: Tensor, edge_weight: Tensor, S: Assignment, *_: Any
+) -> tuple[Tensor, Tensor]:
+    graph, values = weighted_rows(edge_index, edge_weight, S)
+    rows = (row_pointers(edges[0], S.num_clusters).numpy(), edges[1].numpy())
+    given = (tuple(graph), values, rows, grad.numpy())
+    parts = in_parts(row_gradients, S.num_clusters, grad.numel(), EDGES_PER_THREAD, *given)
+    a, left, right = (sum(grads[1:], start=grads[0]) for grads in zip(*parts, strict=True))
+    source, n, c = (t.contiguous().numpy() for t in (edge_index[0], S.node_index, S.cluster_index))
+    value_grad = from_rows(c, graph.into_ptr, left) + from_rows(n, graph.onto_ptr, right)
+    return torch.from_numpy(from_rows(source, graph.out_ptr, a)), torch.from_numpy(value_grad)
+
+
+def weighted_rows(
+    edge_index: Tensor, edge_weight: Tensor, S: Assignment
+) -> tuple[GraphRows, tuple[Any, ...]]:
+    """A, S'ᵀ and S' by rows, and the entries of each."""
+    source, target, n, c, a, s = (
+        t.contiguous() for t in (*edge_index, S.node_index, S.cluster_index, edge_weight, S.weight)
+    )
+    A, St = (*arrays(source, target, a), S.num_nodes), (*arrays(c, n, s), S.num_clusters)
+    return by_rows(A, St, (*arrays(n, c, s), S.num_nodes))
+
+
+@compiled
+def to_rows(row, col, value, num_rows, index):
+    """Sort entries by row: where each row begins, its columns and, if any, its values.
+
+    The order within a row stays. ``index`` is the integer type; with an unsigned one, numba omits
+    the check for negative indices.
+    """
+    if row.size >= 2**32:
+        raise ValueError(TOO_MANY)
+    ptr = np.zeros(num_rows + 2, index)
+    for e in range(row.size):
+        ptr[row[e] + 2] += 1
+    # Summed one place late: filling row r advances ptr[r + 1] from its start to its end.
+    for r in range(2, num_rows + 2):
+        ptr[r] += ptr[r - 1]
+    cols = np.empty(row.size, index)
+    values: Any = None if value is None else np.empty_like(value)
+    for e in range(row.size):
+        at = ptr[row[e] + 1]
+        ptr[row[e] + 1] += 1
+        cols[at] = col[e]
+        if value is not None:
+            values[at] = value[e]
+    return ptr[:-1], cols, values
+
+
+@compiled
+def cluster_entries(source, target, kept, num_nodes):
+    """The nodes and clusters of the entries of S': first each kept node, then by edge."""
+    new_id = np.full(num_nodes, -1, np.int32)
+    for i in range(kept.size):
+        new_id[kept[i]] = i
+    count = kept.size
+    for e in range(source.size):
+        count += new_id[target[e]] >= 0
+    node, cluster = np.empty(count, np.uint32), np.empty(count, np.uint32)
+    node[: kept.size], cluster[: kept.size] = kept, np.arange(kept.size)
+    count = kept.size
+    for e in range(source.size):
+        i = new_id[target[e]]
+        if i >= 0:
+            node[count], cluster[count] = source[e], i
+            count += 1
+    return node, cluster
+
+
+@compiled
+def count_ways(into_ptr, into, ptr):
+    """The length of the lists of AS' of each cluster's nodes, at most the number of clusters."""
+    most = np.zeros(into_ptr.size - 1, np.int64)
+    for p in range(most.size):
+        for c in range(into_ptr[p], into_ptr[p + 1]):
+            most[p] += ptr[into[c] + 1] - ptr[into[c]]
+        most[p] = min(most[p], most.size)
+    return most
+
+
+@compiled
+def list_ends(graph):
+    """Where the list of each row of AS' begins, and the end of the last."""
+    out_ptr, out, _, _, onto_ptr, _ = graph
+    ptr = np.zeros(out_ptr.size, np.int64)
+    for n in range(out_ptr.size - 1):
+        ptr[n + 1] = ptr[n]
+        for e in range(out_ptr[n], out_ptr[n + 1]):
+            ptr[n + 1] += onto_ptr[out[e] + 1] - onto_ptr[out[e]]
+    return ptr
+
+
+@compiled
+def write_lists(start, stop, graph, ptr, col):
+    """The rows of AS': the clusters of the targets of each node's edges, duplicates included."""
+    out_ptr, out, _, _, onto_ptr, onto = graph
+    for n in range(start, stop):
+        at = ptr[n]
+        for e in range(out_ptr[n], out_ptr[n + 1]):
+            for f in range(onto_ptr[out[e]], onto_ptr[out[e] + 1]):
+                col[at] = onto[f]
+                at += 1
 
 
 @compiled
@@ -249,3 +429,69 @@ def write_rows(start, lengths, found, edges, at):
             edges[0, at + e] = start + r
             edges[1, at + e] = found[e]
             e += 1
+
+
+@compiled
+def from_rows(row, ptr, values):
+    """The entries in the order that they had before :func:`to_rows`."""
+    at, value = ptr.copy(), np.empty_like(values)
+    for e in range(row.size):
+        value[e] = values[at[row[e]]]
+        at[row[e]] += 1
+    return value
+
+
+@compiled
+def reach_nodes(p, graph, values, half, seen, reached):
+    """Write (S'ᵀA)(p, :) into ``half`` and its columns into ``reached``; returns their number."""
+    out_ptr, out, into_ptr, into, _, _ = graph
+    a, v, _ = values
+    count = 0
+    for c in range(into_ptr[p], into_ptr[p + 1]):
+        n, s_np = into[c], v[c]
+        for e in range(out_ptr[n], out_ptr[n + 1]):
+            m = out[e]
+            if seen[m] != p:
+                seen[m] = p
+                half[m] = 0
+                reached[count] = m
+                count += 1
+            half[m] += s_np * a[e]
+    return count
+
+
+@compiled
+def row_gradients(start, stop, graph, values, rows, grad):
+    """The gradients of A, S'ᵀ and S', each by rows, from rows ``start`` to ``stop`` of A'.
+
+    With g a row of the gradient, h = g S'ᵀ and t = (S'ᵀA)(p, :):
+    dA(n, m) = s_np h_m, dS'ᵀ(p, n) = Σ_m a_nm h_m and dS'(m, q) = t_m g_q.
+    """
+    out_ptr, out, into_ptr, into, onto_ptr, onto = graph
+    (a, v, s), (ptr, col) = values, rows
+    grad_a, grad_v, grad_s = np.zeros_like(a), np.zeros_like(v), np.zeros_like(s)
+    half, h = np.empty(out_ptr.size - 1, s.dtype), np.empty(out_ptr.size - 1, s.dtype)
+    seen = np.full(out_ptr.size - 1, -1, np.int32)
+    reached = np.empty(out_ptr.size - 1, np.uint32)
+    g, zero = np.zeros(into_ptr.size - 1, s.dtype), s.dtype.type(0)
+    for p in range(start, stop):
+        for e in range(ptr[p], ptr[p + 1]):
+            g[col[e]] = grad[e]
+        for r in range(reach_nodes(p, graph, values, half, seen, reached)):
+            m = reached[r]
+            t, total = half[m], zero
+            for e in range(onto_ptr[m], onto_ptr[m + 1]):
+                g_q = g[onto[e]]
+                total += g_q * s[e]
+                grad_s[e] += g_q * t
+            h[m] = total
+        for c in range(into_ptr[p], into_ptr[p + 1]):
+            n, s_np, total = into[c], v[c], zero
+            for e in range(out_ptr[n], out_ptr[n + 1]):
+                h_m = h[out[e]]
+                total += a[e] * h_m
+                grad_a[e] += s_np * h_m
+            grad_v[c] = total
+        for e in range(ptr[p], ptr[p + 1]):
+            g[col[e]] = 0
+    return grad_a, grad_v, grad_s

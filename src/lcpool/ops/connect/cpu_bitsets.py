@@ -13,8 +13,7 @@ import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
 from lcpool.graph.checks import check_max_edges
-from lcpool.ops.compiled import compiled
-from lcpool.ops.threads import in_parts
+from lcpool.ops.threads import compiled, in_parts
 
 # The most words of 64 bits per row, on average over the nodes; with more, a search is faster.
 MAX_WORDS = 16
@@ -50,10 +49,8 @@ def connect_small(
 def find_blocks(source, target, num_nodes):
     """Cut the nodes where no edge crosses, as between the graphs of a batch.
 
-    The edges of a block must be next to each other: blocks where they are not are joined.
-
-    Returns:
-        The block of each node, where the blocks begin, and where their edges do.
+    The edges of a block must be next to each other: blocks where they are not are joined. Returns
+    the block of each node, where the blocks begin, and where their edges do.
     """
     farthest = np.arange(num_nodes)
     latest = 0

@@ -14,8 +14,8 @@ from torch import Tensor
 from lcpool.graph.edges import Entries, Neighbours
 from lcpool.graph.sizes import owners
 from lcpool.ops.kernels import kernels
+from lcpool.ops.message import weighted_sum
 from lcpool.ops.operator import as_operator
-from lcpool.ops.weighted_sum import weighted_sum
 
 
 class Contracted(NamedTuple):

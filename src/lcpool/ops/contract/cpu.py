@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.ops.compiled import compiled
+from lcpool.ops.threads import compiled
 
 __all__ = ["contract"]
 

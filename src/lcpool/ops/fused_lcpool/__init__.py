@@ -13,50 +13,31 @@ the first in place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from lcpool.graph.checks import check_lengths
 from lcpool.graph.edges import BOTH_WAYS, BothWays, Edges
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import owners
-from lcpool.ops.gate.plain import gate
 from lcpool.ops.kernels import kernels
-from lcpool.ops.lcsmp import LCSMPParameters, scores
-from lcpool.ops.operator import operator
+from lcpool.ops.message import difference_sum
+from lcpool.ops.operator import as_operator, operator
 from lcpool.ops.readout.plain import softmax
 from lcpool.ops.topk import KeepPlan, Kept
+from lcpool.ops.topk.plain import gate
+
+Layer = Callable[[Tensor], Tensor]
 
 
-class GatedTopK(NamedTuple):
-    """The kept nodes and their features.
+class LCSMPParameters(NamedTuple):
+    """The weights and biases of L_d, L_fd, L_x and L_s."""
 
-    Attributes:
-        X: X' = (X ⊙ h)(î, :).
-        score: h(î).
-        perm: î.
-        batch: the graph of each kept node.
-        place: the position of each input node in î, −1 if it was dropped.
-        ok: 1 if no h is NaN.
-        h: the softmax of the scores over each graph.
-    """
-
-    X: Tensor
-    score: Tensor
-    perm: Tensor
-    batch: Tensor
-    place: Tensor
-    ok: Tensor
-    h: Tensor
-
-
-class Inputs(NamedTuple):
-    """What the operator takes: X, the parameters of LCSMP, A by rows, and the sizes of graphs."""
-
-    x: Tensor
     W_d: Tensor
     b_d: Tensor
     W_fd: Tensor
@@ -65,23 +46,53 @@ class Inputs(NamedTuple):
     b_x: Tensor
     w_s: Tensor
     b_s: Tensor
-    ptr: Tensor
-    node: Tensor
-    out_ptr: Tensor
-    out_node: Tensor
+
+
+def composed(
+    x: Tensor, edges: Edges, L_d: Layer, b_d: Layer, L_fd: Layer, L_x: Layer, L_s: Layer
+) -> Tensor:
+    """The scores from layers; ``b_d`` adds the bias of L_d, which counts once per edge."""
+    y = L_d(x)
+    D = difference_sum(b_d(y), y, edges)
+    return L_s(L_fd(D).relu() + L_x(x).relu()).view(-1)
+
+
+def scores(x: Tensor, edges: Edges, parameters: LCSMPParameters) -> Tensor:
+    """The scores from parameters of the type of x."""
+    W_d, b_d, W_fd, b_fd, W_x, b_x, w_s, b_s = parameters
+    L_fd, L_x, L_s = (
+        partial(linear, weight=W, bias=b) for W, b in ((W_fd, b_fd), (W_x, b_x), (w_s, b_s))
+    )
+    return composed(x, edges, partial(linear, weight=W_d), b_d.add, L_fd, L_x, L_s)
+
+
+class GatedTopK(NamedTuple):
+    """The kept nodes and their features."""
+
+    X: Tensor  # X' = (X ⊙ h)(î, :)
+    score: Tensor  # h(î)
+    perm: Tensor  # î
+    batch: Tensor  # the graph of each kept node
+    place: Tensor  # the position of each input node in î, −1 if it was dropped
+    ok: Tensor  # 1 if no h is NaN
+    h: Tensor  # the softmax of the scores over each graph
+
+
+class Inputs(NamedTuple):
+    """What the operator takes: X, the parameters of LCSMP, A by rows, and the sizes of graphs."""
+
+    x: Tensor
+    parameters: LCSMPParameters
+    rows: Any
     counts: Tensor
     graph_ptr: Tensor
     kept_ptr: Tensor
-    num_kept: int
+    num_kept: int = 0
 
-    @property
-    def parameters(self) -> LCSMPParameters:
-        return LCSMPParameters(*self[1:9])
-
-    @property
-    def edges(self) -> Edges:
-        index = torch.stack([self.node, owners(self.ptr, self.node.numel())])
-        return Edges.of_rows(index, self.x.size(0), BothWays(*self[9:13]))
+    @classmethod
+    def of(cls, flat: Sequence[Any]) -> Inputs:
+        """From the arguments one by one; the last may be missing."""
+        return cls(flat[0], LCSMPParameters(*flat[1:9]), BothWays(*flat[9:13]), *flat[13:])
 
 
 class Saved(NamedTuple):
@@ -98,25 +109,12 @@ class Saved(NamedTuple):
     F: Tensor
 
 
-class Selected(NamedTuple):
-    """X', h(î), the kept nodes, and whether no h is NaN."""
-
-    X: Tensor
-    score: Tensor
-    kept: Kept
-    ok: Tensor
-
-
 def score_and_select(
     x: Tensor, graph: Graph, plan: KeepPlan, parameters: LCSMPParameters
-) -> Selected:
-    """Score the nodes by LCSMP, and keep the best of each graph.
+) -> tuple[Tensor, Tensor, Kept, Tensor]:
+    """Score the nodes by LCSMP, and keep the best of each graph: X', h(î), î, and if h is no NaN.
 
-    Args:
-        x: node features, ``[num_nodes, channels]``, of the parameters' type.
-        graph: A, and the graphs, whose nodes must be sorted by graph.
-        plan: how many nodes each graph keeps.
-        parameters: those of LCSMP.
+    The nodes must be sorted by graph, and ``x`` have the type of the parameters.
     """
     check_lengths(x=(x, plan.sizes.total))
     sizes, kept = plan.sizes, plan.kept
@@ -124,7 +122,7 @@ def score_and_select(
         x, *parameters, *graph.edges.both_ways(x, *parameters),
         sizes.counts, sizes.ptr, kept.ptr, kept.total,
     )  # fmt: skip
-    return Selected(X, score, Kept(perm, batch, place), ok)
+    return X, score, Kept(perm, batch, place), ok
 
 
 class LCPool:
@@ -134,13 +132,13 @@ class LCPool:
 
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, ...]:
-        given = Inputs(*inputs)
-        x, kernel = given.x.contiguous(), kernels(given.x)
-        W = torch.cat([given.W_d, given.W_x])
+        given = Inputs.of(inputs)
+        x, p, kernel = given.x.contiguous(), given.parameters, kernels(given.x)
+        W = torch.cat([p.W_d, p.W_x])
         YG = torch.mm(x, W.t())
-        D = kernel.shifted_difference_sum(YG, given.b_d, given.ptr, given.node)
-        F = torch.mm(D, given.W_fd.t())
-        s = kernel.combine(F, YG, given.b_fd, given.b_x, given.w_s.view(-1), given.b_s)
+        D = kernel.shifted_difference_sum(YG, p.b_d, given.rows.ptr, given.rows.node)
+        F = torch.mm(D, p.W_fd.t())
+        s = kernel.combine(F, YG, p.b_fd, p.b_x, p.w_s.view(-1), p.b_s)
         kept = kernel.softmax_topk_gate(
             x, s, given.counts, given.graph_ptr, given.kept_ptr, given.num_kept
         )
@@ -148,12 +146,12 @@ class LCPool:
 
     @staticmethod
     def fake(*inputs: Any) -> tuple[Tensor, ...]:
-        given = Inputs(*inputs)
-        x, (width, channels) = given.x, given.W_d.shape
-        kept, nodes = given.ptr.new_empty(given.num_kept), given.ptr.new_empty(x.size(0))
+        given = Inputs.of(inputs)
+        x, ptr, (width, channels) = given.x, given.rows.ptr, given.parameters.W_d.shape
+        kept, nodes = ptr.new_empty(given.num_kept), ptr.new_empty(x.size(0))
         gated = GatedTopK(
             x.new_empty(given.num_kept, channels), x.new_empty(given.num_kept),
-            kept, kept.clone(), nodes, given.ptr.new_empty(()), x.new_empty(x.size(0)),
+            kept, kept.clone(), nodes, ptr.new_empty(()), x.new_empty(x.size(0)),
         )  # fmt: skip
         YG, D, F = (x.new_empty(x.size(0), size) for size in (2 * width, width, width))
         return *gated, x.new_empty(2 * width, channels), YG, D, F
@@ -172,10 +170,16 @@ class LCPool:
         if grad is None:
             grad = saved.h.new_zeros(saved.perm.numel(), inputs.x.size(1))
         if torch.is_grad_enabled():  # The gradient must have a gradient itself.
-            h = softmax(scores(inputs.x, inputs.edges, inputs.parameters), inputs.graph_ptr)
+            ptr, node, *_ = rows = inputs.rows
+            index = torch.stack([node, owners(ptr, node.numel())])
+            edges = Edges.of_rows(index, inputs.x.size(0), rows)
+            h = softmax(scores(inputs.x, edges, inputs.parameters), inputs.graph_ptr)
             outputs = gate(inputs.x, h, saved.perm)
             grads = [grad, torch.zeros_like(outputs[1]) if grad_score is None else grad_score]
-            found = differentiable_gradients(outputs, grads, inputs[:9], ctx.needs_input_grad)
+            each = (inputs.x, *inputs.parameters)
+            wanted = [value for value in each if value.requires_grad]
+            given = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True))
+            found = [next(given) if value.requires_grad else None for value in each]
         else:
             of_x, *of_parameters = lcpool_backward(grad, grad_score, list(ctx.saved_tensors))
             found = [of_x, *parameter_gradients(*of_parameters)]
@@ -185,7 +189,7 @@ class LCPool:
 def split(tensors: Sequence[Tensor]) -> tuple[Saved, Inputs]:
     """The tensors that :class:`LCPool` saves, by name."""
     count = len(Saved._fields)
-    return Saved(*tensors[:count]), Inputs._make([*tensors[count:], 0])
+    return Saved(*tensors[:count]), Inputs.of(tensors[count:])
 
 
 def parameter_gradients(of_W: Tensor, of_W_fd: Tensor, sums: Tensor) -> LCSMPParameters:
@@ -199,55 +203,42 @@ def parameter_gradients(of_W: Tensor, of_W_fd: Tensor, sums: Tensor) -> LCSMPPar
     return LCSMPParameters(of_W_d, of_b_d, of_W_fd, of_b_fd, of_W_x, of_b_x, of_w_s, of_b_s)
 
 
-def differentiable_gradients(
-    outputs: Sequence[Tensor],
-    grads: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-    wanted: Sequence[bool],
-) -> list[Tensor | None]:
-    """The gradients of the inputs for which they are wanted, by autograd."""
-    some = [value for value, want in zip(inputs, wanted, strict=False) if want]
-    found = iter(torch.autograd.grad(outputs, some, grads, create_graph=True))
-    return [next(found) if want else None for want in wanted[: len(inputs)]]
-
-
-class LCPoolBackward:
-    """The gradients of x, W = [W_d; W_x], W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s ‖ b_d]."""
-
-    @staticmethod
-    def forward(
-        grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]
-    ) -> tuple[Tensor, ...]:
-        (perm, _, place, _, h, W, YG, D, F), given = split(tensors)
-        x, kernel = given.x.contiguous(), kernels(h)
-        of_s, of_x = kernel.softmax_topk_gate_backward(
-            grad.contiguous(), None if grad_score is None else grad_score.contiguous(),
-            x, perm, place, h, given.counts, given.graph_ptr, given.kept_ptr,
-        )  # fmt: skip
-        of_F, of_YG, sums = kernel.combine_backward(
-            of_s, F, YG, given.b_fd, given.b_x, given.w_s.view(-1)
-        )
-        of_D = torch.mm(of_F, given.W_fd)
-        sums = kernel.shifted_difference_backward(
-            of_D, YG, given.b_d, given.ptr, given.node, given.out_ptr, given.out_node, of_YG, sums
-        )
-        return of_x.addmm_(of_YG, W), torch.mm(of_YG.t(), x), torch.mm(of_F.t(), D), sums
-
-    @staticmethod
-    def fake(grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]) -> tuple[Tensor, ...]:
-        saved, given = split(tensors)
-        like = (value.new_empty(value.shape) for value in (given.x, saved.W, given.W_fd))
-        return *like, given.b_d.new_empty(4 * given.b_d.numel() + 1)
-
-
 PARAMETERS = ", ".join(f"Tensor {name}" for name in LCSMPParameters._fields)
 lcpool = operator(
     f"lcpool(Tensor x, {PARAMETERS}, {BOTH_WAYS}, Tensor counts, Tensor graph_ptr, "
     f"Tensor kept_ptr, SymInt num_kept) -> ({', '.join(['Tensor'] * 11)})",
     LCPool,
 )
-lcpool_backward = operator(
+
+
+def _like_inputs(
+    grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]
+) -> tuple[Tensor, ...]:
+    saved, given = split(tensors)
+    x, W_fd, b_d = given.x, given.parameters.W_fd, given.parameters.b_d
+    like = (value.new_empty(value.shape) for value in (x, saved.W, W_fd))
+    return *like, b_d.new_empty(4 * b_d.numel() + 1)
+
+
+@as_operator(
     "lcpool_backward(Tensor grad, Tensor? grad_score, Tensor[] saved) "
     "-> (Tensor, Tensor, Tensor, Tensor)",
-    LCPoolBackward,
+    _like_inputs,
 )
+def lcpool_backward(
+    grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]
+) -> tuple[Tensor, ...]:
+    """The gradients of x, W = [W_d; W_x], W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s ‖ b_d]."""
+    (perm, _, place, _, h, W, YG, D, F), given = split(tensors)
+    x, p, kernel = given.x.contiguous(), given.parameters, kernels(h)
+    of_s, of_x = kernel.softmax_topk_gate_backward(
+        grad.contiguous(), None if grad_score is None else grad_score.contiguous(),
+        x, perm, place, h, given.counts, given.graph_ptr, given.kept_ptr,
+    )  # fmt: skip
+    of_F, of_YG, sums = kernel.combine_backward(of_s, F, YG, p.b_fd, p.b_x, p.w_s.view(-1))
+    of_D = torch.mm(of_F, p.W_fd)
+    ptr, node, out_ptr, out_node = given.rows
+    sums = kernel.shifted_difference_backward(
+        of_D, YG, p.b_d, ptr, node, out_ptr, out_node, of_YG, sums
+    )
+    return of_x.addmm_(of_YG, W), torch.mm(of_YG.t(), x), torch.mm(of_F.t(), D), sums

@@ -8,27 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.ops.compiled import compiled, regrouped
 from lcpool.ops.fused_lcpool import GatedTopK
-from lcpool.ops.gate.cpu import gate_rows
-from lcpool.ops.message.cpu import SUMS_PER_THREAD, add_differences
+from lcpool.ops.message.cpu import add_differences
 from lcpool.ops.readout.cpu import softmax_graphs
-from lcpool.ops.threads import in_parts
-from lcpool.ops.topk.cpu import best_first
+from lcpool.ops.threads import compiled, regrouped, sum_rows
+from lcpool.ops.topk.cpu import best_first, gate_rows
 
 __all__ = [
-    "combine",
-    "combine_backward",
-    "shifted_difference_backward",
-    "shifted_difference_sum",
-    "softmax_topk_gate",
-    "softmax_topk_gate_backward",
-]
-
-
-def arrays(*tensors: Tensor) -> list[Any]:
-    """The tensors as numba reads them."""
-    return [values.detach().numpy() for values in tensors]
+    "combine", "combine_backward", "shifted_difference_backward", "shifted_difference_sum",
+    "softmax_topk_gate", "softmax_topk_gate_backward",
+]  # fmt: skip
 
 
 def added(parts: list[Any]) -> Tensor:
@@ -39,8 +28,7 @@ def added(parts: list[Any]) -> Tensor:
 
 def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
     D, work = YG.new_empty(YG.size(0), b_d.numel()), node.numel() * b_d.numel()
-    given = arrays(YG, YG, b_d, ptr, node, D)
-    in_parts(add_differences, D.size(0), work, SUMS_PER_THREAD, *given)
+    sum_rows(add_differences, D.size(0), work, YG, YG, b_d, ptr, node, D)
     return D
 
 
@@ -48,16 +36,14 @@ def shifted_difference_backward(
     grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
     out_node: Tensor, grad_YG: Tensor, sums: Tensor,
 ) -> Tensor:  # fmt: skip
-    given = arrays(grad, YG, b_d, ptr, node, out_ptr, out_node, grad_YG)
-    work = 2 * node.numel() * grad.size(1)
-    parts = in_parts(shifted_gradients, grad.size(0), work, SUMS_PER_THREAD, *given)
+    given = (grad, YG, b_d, ptr, node, out_ptr, out_node, grad_YG)
+    parts = sum_rows(shifted_gradients, grad.size(0), 2 * node.numel() * grad.size(1), *given)
     return torch.cat([sums, added(parts)])
 
 
 def combine(F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor, b_s: Tensor) -> Tensor:
     s = F.new_empty(F.size(0))
-    given = arrays(F, YG, b_fd, b_x, w_s, b_s, s)
-    in_parts(combine_rows, F.size(0), F.numel(), SUMS_PER_THREAD, *given)
+    sum_rows(combine_rows, F.size(0), F.numel(), F, YG, b_fd, b_x, w_s, b_s, s)
     return s
 
 
@@ -65,19 +51,17 @@ def combine_backward(
     grad: Tensor, F: Tensor, YG: Tensor, b_fd: Tensor, b_x: Tensor, w_s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     grad_F, grad_YG = torch.empty_like(F), torch.empty_like(YG)
-    given = arrays(grad, F, YG, b_fd, b_x, w_s, grad_F, grad_YG)
-    parts = in_parts(combine_gradients, F.size(0), 2 * F.numel(), SUMS_PER_THREAD, *given)
-    return grad_F, grad_YG, added(parts)
+    given = (grad, F, YG, b_fd, b_x, w_s, grad_F, grad_YG)
+    return grad_F, grad_YG, added(sum_rows(combine_gradients, len(F), 2 * F.numel(), *given))
 
 
 def softmax_topk_gate(
     x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> GatedTopK:
     out, score, h = x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept), torch.empty_like(rank)
-    perm, batch = (torch.empty(num_kept, dtype=torch.int64) for _ in range(2))
-    place = perm.new_empty(rank.numel())
-    given = arrays(x, rank, ptr, kept_ptr, out, score, perm, batch, place, h)
-    ok = all(in_parts(select_nodes, counts.numel(), out.numel(), SUMS_PER_THREAD, *given))
+    perm, batch, place = (ptr.new_empty(size) for size in (num_kept, num_kept, rank.numel()))
+    given = (x, rank, ptr, kept_ptr, out, score, perm, batch, place, h)
+    ok = all(sum_rows(select_nodes, counts.numel(), out.numel(), *given))
     return GatedTopK(out, score, perm, batch, place, torch.tensor(int(ok)), h)
 
 
@@ -87,8 +71,8 @@ def softmax_topk_gate_backward(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     of_score = h.new_zeros(len(grad)) if grad_score is None else grad_score
     grad_rank, grad_x = torch.empty_like(h), torch.empty_like(x)
-    given = arrays(grad, of_score, x, perm, place, h, ptr, kept_ptr, grad_rank, grad_x)
-    in_parts(selection_gradients, counts.numel(), grad.numel(), SUMS_PER_THREAD, *given)
+    given = (grad, of_score, x, perm, place, h, ptr, kept_ptr, grad_rank, grad_x)
+    sum_rows(selection_gradients, counts.numel(), grad.numel(), *given)
     return grad_rank, grad_x
 
 

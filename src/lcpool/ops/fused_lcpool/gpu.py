@@ -10,17 +10,13 @@ from torch import Tensor
 from lcpool.graph.sizes import longest
 from lcpool.ops.fused_lcpool import GatedTopK, plain
 from lcpool.ops.launch import cdiv, kernel, power_of_2
-from lcpool.ops.message.gpu import add_differences, channel_block, difference_gradients, grid
+from lcpool.ops.message.gpu import add_differences, difference_gradients, launch_rows
 from lcpool.ops.topk.gpu import BLOCK, MAX_NODES, STEP, place_nodes
 
 __all__ = [
-    "combine",
-    "combine_backward",
-    "shifted_difference_backward",
-    "shifted_difference_sum",
-    "softmax_topk_gate",
-    "softmax_topk_gate_backward",
-]
+    "combine", "combine_backward", "shifted_difference_backward", "shifted_difference_sum",
+    "softmax_topk_gate", "softmax_topk_gate_backward",
+]  # fmt: skip
 
 # Numbers of a program's tile.
 TILE = 4096
@@ -33,11 +29,8 @@ CHANNELS, ROWS, WARPS = 64, 64, 8
 
 def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -> Tensor:
     D = YG.new_empty(YG.size(0), b_d.numel())
-    if D.numel():
-        width = channel_block(D)
-        add_differences[grid(D, width)](
-            YG, YG, b_d, ptr, node, D, D.size(1), YG.size(1), True, width, num_warps=1
-        )
+    given = (YG, YG, b_d, ptr, node, D, D.size(1), YG.size(1))
+    launch_rows(add_differences, D.shape, *given, True)
     return D
 
 
@@ -45,12 +38,9 @@ def shifted_difference_backward(
     grad: Tensor, YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor, out_ptr: Tensor,
     out_node: Tensor, grad_YG: Tensor, sums: Tensor,
 ) -> Tensor:  # fmt: skip
-    if grad.numel():
-        width = channel_block(grad)
-        difference_gradients[(len(sums), cdiv(grad.size(1), width))](
-            grad, YG, YG, b_d, ptr, node, out_ptr, out_node, sums, grad_YG,
-            len(grad), grad.size(1), YG.size(1), summed_rows(grad), True, width, num_warps=1,
-        )  # fmt: skip
+    given = (grad, YG, YG, b_d, ptr, node, out_ptr, out_node, sums, grad_YG)
+    sizes = (len(grad), grad.size(1), YG.size(1), summed_rows(grad))
+    launch_rows(difference_gradients, (len(sums), grad.size(1)), *given, *sizes, True)
     return sums.sum(0)
 
 

@@ -7,20 +7,14 @@ from torch import Tensor
 
 from lcpool.graph.sizes import owners
 from lcpool.ops.fused_lcpool import GatedTopK
-from lcpool.ops.gate.plain import gate
-from lcpool.ops.message.plain import difference_sum, difference_sum_backward
+from lcpool.ops.message.plain import difference_sum, difference_sum_backward, row_sum
 from lcpool.ops.readout.plain import softmax
-from lcpool.ops.row_sum import row_sum
-from lcpool.ops.topk.plain import topk
+from lcpool.ops.topk.plain import gate, topk
 
 __all__ = [
-    "combine",
-    "combine_backward",
-    "shifted_difference_backward",
-    "shifted_difference_sum",
-    "softmax_topk_gate",
-    "softmax_topk_gate_backward",
-]
+    "combine", "combine_backward", "shifted_difference_backward", "shifted_difference_sum",
+    "softmax_topk_gate", "softmax_topk_gate_backward",
+]  # fmt: skip
 
 
 def shifted_difference_sum(YG: Tensor, b_d: Tensor, ptr: Tensor, node: Tensor) -> Tensor:

@@ -10,24 +10,13 @@ from lcpool.graph.sizes import Sizes
 
 
 class BatchFacts(NamedTuple):
-    """The results of the analysis, on the host except for ``ptr``.
+    """The results of the analysis, on the host except for ``ptr``."""
 
-    Attributes:
-        in_range: whether every edge is between nodes. If not, the others have no meaning.
-        in_order: whether edges are sorted by source, then target.
-        symmetric: whether A = Aᵀ is known.
-        by_graph: whether ``batch`` is sorted, or there is none.
-        first: the graph of the first node.
-        last: the graph of the last node.
-        ptr: where the edges out of each node begin, if they are in order.
-        sizes: the sizes of the graphs up to ``last``, if they were found.
-    """
-
-    in_range: bool
-    in_order: bool
-    symmetric: bool
-    by_graph: bool
-    first: int
-    last: int
-    ptr: Tensor | None
-    sizes: Sizes | None = None
+    in_range: bool  # whether every edge is between nodes. If not, the others have no meaning
+    in_order: bool  # whether edges are sorted by source, then target
+    symmetric: bool  # whether A = Aᵀ is known
+    by_graph: bool  # whether ``batch`` is sorted, or there is none
+    first: int  # the graph of the first node
+    last: int  # the graph of the last node
+    ptr: Tensor | None  # where the edges out of each node begin, if they are in order
+    sizes: Sizes | None = None  # the sizes of the graphs up to ``last``, if they were found

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.sizes import Sizes
-from lcpool.ops.compiled import compiled
-from lcpool.ops.connect.cpu_rows import to_rows
+from lcpool.ops.connect.cpu import to_rows
 from lcpool.ops.inspect import BatchFacts
+from lcpool.ops.threads import compiled
 
 __all__ = ["inspect", "sort_by_row"]
 

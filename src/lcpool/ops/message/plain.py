@@ -1,14 +1,25 @@
-"""Sums over neighbours in plain torch."""
+"""Sums and maxima over neighbours in plain torch."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from lcpool.graph.precision import wide
 from lcpool.graph.sizes import owners
-from lcpool.ops.row_sum import row_sum
 
-__all__ = ["aggregate", "difference_sum", "difference_sum_backward", "gcn_roots"]
+__all__ = [
+    "aggregate", "difference_sum", "difference_sum_backward", "entry_dot", "gcn_roots",
+    "neighbour_max", "neighbour_max_backward", "weighted_sum",
+]  # fmt: skip
+
+
+def row_sum(values: Tensor, ptr: Tensor) -> Tensor:
+    """Σ of the values ``ptr[i]`` to ``ptr[i + 1]`` for each i, in a fixed order: the same bits."""
+    if values.is_cuda:  # where index_add has no fixed order
+        return torch.segment_reduce(values, "sum", offsets=ptr, axis=0, initial=0)
+    total = values.new_zeros(ptr.numel() - 1, *values.shape[1:])
+    return total.index_add(0, owners(ptr, values.size(0)), values)
 
 
 def gcn_roots(ptr: Tensor, node: Tensor) -> Tensor:
@@ -44,3 +55,33 @@ def difference_sum_backward(
     off = own.index_select(0, out_node) - others.index_select(0, out_row) <= 0
     grad_y = row_sum(grads.index_select(0, out_node).masked_fill(off, 0.0), out_ptr)
     return grad_z.to(z.dtype), -grad_y.to(y.dtype)
+
+
+def weighted_sum(
+    x: Tensor, weight: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None
+) -> Tensor:
+    by_row = weight if entry is None else weight.index_select(0, entry)
+    rows = wide(x).index_select(0, node) * wide(by_row).unsqueeze(-1)
+    return row_sum(rows, ptr).to(x.dtype)
+
+
+def entry_dot(y: Tensor, x: Tensor, ptr: Tensor, node: Tensor, entry: Tensor | None) -> Tensor:
+    rows = wide(y).index_select(0, owners(ptr, node.numel())) * wide(x).index_select(0, node)
+    dots = rows.sum(-1).to(x.dtype)
+    return dots if entry is None else torch.empty_like(dots).index_copy(0, entry, dots)
+
+
+def neighbour_max(x: Tensor, ptr: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
+    row, rows = owners(ptr, node.numel()), x.index_select(0, node)
+    most = x.new_full((ptr.numel() - 1, x.size(1)), -torch.inf)
+    most = most.scatter_reduce(0, row.unsqueeze(-1).expand_as(rows), rows, "amax")
+    shared = rows == most.index_select(0, row)
+    ties = row_sum(shared.to(wide(x).dtype), ptr).clamp(min=1).int()
+    return most.where(ptr.diff().unsqueeze(-1) > 0, 0.0), ties
+
+
+def neighbour_max_backward(
+    share: Tensor, x: Tensor, most: Tensor, out_ptr: Tensor, out_node: Tensor
+) -> Tensor:
+    is_most = x.index_select(0, owners(out_ptr, out_node.numel())) == most.index_select(0, out_node)
+    return row_sum(share.index_select(0, out_node).masked_fill(~is_most, 0.0), out_ptr).to(x.dtype)

@@ -10,7 +10,6 @@ from torch import Tensor
 from lcpool.graph.checks import check_lengths
 from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
-from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import gradient_operator, operator
 from lcpool.ops.readout import plain
 
@@ -46,14 +45,6 @@ class Softmax:
     """exp(v) / Σ exp(v) over the nodes ``ptr[g]`` to ``ptr[g + 1]`` of each graph g."""
 
     @staticmethod
-    def forward(values: Tensor, ptr: Tensor) -> Tensor:
-        return kernels(values).softmax(values.contiguous(), ptr)
-
-    @staticmethod
-    def fake(values: Tensor, ptr: Tensor) -> Tensor:
-        return values.new_empty(values.shape)
-
-    @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         ctx.save_for_backward(output, inputs[1])
 
@@ -64,10 +55,6 @@ class Softmax:
 
 class MeanAndMax:
     """Mean ‖ max over the nodes ``ptr[g]`` to ``ptr[g + 1]``, and how many share each maximum."""
-
-    @staticmethod
-    def forward(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-        return kernels(x).readout(x.contiguous(), ptr)
 
     @staticmethod
     def fake(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,12 +73,6 @@ class MeanAndMax:
 
 
 softmax = operator("softmax(Tensor values, Tensor ptr) -> Tensor", Softmax)
-softmax_backward = gradient_operator(
-    "softmax_backward(Tensor grad, Tensor h, Tensor ptr) -> Tensor", plain.softmax_backward, (1,)
-)
+softmax_backward = gradient_operator(plain.softmax_backward, 1)
 mean_and_max = operator("readout(Tensor x, Tensor ptr) -> (Tensor, Tensor)", MeanAndMax)
-readout_backward = gradient_operator(
-    "readout_backward(Tensor grad, Tensor x, Tensor ptr, Tensor out, Tensor ties) -> Tensor",
-    plain.readout_backward,
-    (1,),
-)
+readout_backward = gradient_operator(plain.readout_backward, 1)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.ops.compiled import compiled
+from lcpool.ops.threads import arrays, compiled
 
 __all__ = ["readout", "readout_backward", "softmax", "softmax_backward"]
 
@@ -16,26 +16,25 @@ __all__ = ["readout", "readout_backward", "softmax", "softmax_backward"]
 def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     out = x.new_empty(ptr.numel() - 1, 2 * x.size(1))
     ties = torch.empty(ptr.numel() - 1, x.size(1), dtype=torch.int32)
-    mean_and_max(x.detach().numpy(), ptr.numpy(), out.numpy(), ties.numpy())
+    mean_and_max(*arrays(x, ptr, out, ties))
     return out, ties
 
 
 def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
     grad_x = torch.empty_like(x)
-    arrays = (grad, x.detach(), ptr, out, ties, grad_x)
-    readout_gradients(*(values.numpy() for values in arrays))
+    readout_gradients(*arrays(grad, x, ptr, out, ties, grad_x))
     return grad_x
 
 
 def softmax(values: Tensor, ptr: Tensor) -> Tensor:
     h = torch.empty_like(values)
-    softmax_graphs(0, ptr.numel() - 1, values.detach().numpy(), ptr.numpy(), h.numpy())
+    softmax_graphs(0, ptr.numel() - 1, *arrays(values, ptr, h))
     return h
 
 
 def softmax_backward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
     out = torch.empty_like(h)
-    softmax_gradients(grad.numpy(), h.numpy(), ptr.numpy(), out.numpy())
+    softmax_gradients(*arrays(grad, h, ptr, out))
     return out
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.sizes import owners
-from lcpool.ops.row_sum import row_sum
+from lcpool.ops.message.plain import row_sum
 
 __all__ = ["readout", "readout_backward", "softmax", "softmax_backward"]
 

@@ -1,4 +1,4 @@
-"""î = topk(h): the kept nodes of each graph, and their order."""
+"""î = topk(h), the kept nodes of each graph, and X' = (X ⊙ h)(î, :), their features."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,8 @@ from lcpool.graph.checks import check_lengths
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import Sizes
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import as_operator
+from lcpool.ops.operator import as_operator, gradient_operator, operator
+from lcpool.ops.topk import plain
 
 
 def check_ratio(ratio: float | None) -> float:
@@ -74,15 +75,10 @@ def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class KeepPlan:
-    """How many nodes of each graph are kept, known before the scores.
+    """How many nodes of each graph are kept, known before the scores."""
 
-    Attributes:
-        sizes: how many nodes each graph has; they need not be sorted by graph.
-        kept: how many of them are kept; these are sorted by graph.
-    """
-
-    sizes: Sizes
-    kept: Sizes
+    sizes: Sizes  # how many nodes each graph has; they need not be sorted by graph
+    kept: Sizes  # how many of them are kept; these are sorted by graph
 
     @classmethod
     def of_one(cls, num_nodes: int, num_kept: int, device: torch.device) -> KeepPlan:
@@ -102,31 +98,19 @@ class KeepPlan:
 
 
 class Kept(NamedTuple):
-    """The kept nodes.
+    """The kept nodes."""
 
-    Attributes:
-        perm: î.
-        batch: the graph of each, if there are several.
-        place: the position of each input node in î, −1 if it is dropped; if that is known.
-    """
-
-    perm: Tensor
-    batch: Tensor | None = None
+    perm: Tensor  # î
+    batch: Tensor | None = None  # the graph of each, if there are several
+    # The position of each input node in î, −1 if it is dropped; if that is known.
     place: Tensor | None = None
 
 
 def topk(rank: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
     """î: the k nodes of highest rank of each graph, sorted by graph, then by falling rank.
 
-    Of equal nodes the one of lower index comes first.
-
-    Args:
-        rank: the scores that order the nodes, ``[num_nodes]``.
-        graph: the graphs; its ``batch`` may be unsorted and have gaps.
-        plan: how many nodes each graph keeps.
-
-    Returns:
-        ``perm``, the kept nodes, and ``batch``, the graph of each.
+    Of equal nodes the one of lower index comes first. The ``batch`` of ``graph`` may be unsorted
+    and have gaps. Returns î and the graph of each kept node.
     """
     check_lengths(rank=(rank, plan.sizes.total))
     sizes, kept = plan.sizes, plan.kept
@@ -151,13 +135,35 @@ def sorted_topk(
 
 
 def above(h: Tensor, graph: Graph, min_score: float) -> tuple[Tensor, Tensor]:
-    """The nodes with h > ``min_score``, and the best of each graph in any case.
-
-    Returns:
-        ``perm`` in the order of the nodes, and ``batch``, the graph of each.
-    """
+    """The nodes with h > ``min_score`` and the best of each graph, in their order; their graphs."""
     batch = graph.batch_vector()
     best = scatter(h.detach(), batch, dim_size=graph.batch_size, reduce="max")
     # Not h == best: where scores are NaN all nodes are kept, so that no graph is empty afterwards.
     perm = ((h > min_score) | ~(h < best[batch])).nonzero().view(-1)
     return perm, batch[perm]
+
+
+class Gate:
+    """(X ⊙ h)(î, :) and h(î); each node is kept at most once."""
+
+    @staticmethod
+    def fake(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
+        return x.new_empty(perm.numel(), x.size(1)), h.new_empty(perm.numel())
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(
+        ctx: Any, grad: Tensor | None, grad_score: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        x, h, perm = ctx.saved_tensors
+        if grad is None:
+            grad = x.new_zeros(perm.numel(), x.size(1))
+        return *gate_backward(grad, grad_score, x, h, perm), None
+
+
+gate = operator("gate(Tensor x, Tensor h, Tensor perm) -> (Tensor, Tensor)", Gate)
+gate_backward = gradient_operator(plain.gate_backward, 2, 3)

@@ -1,13 +1,14 @@
-"""Top-k in plain torch: two stable sorts."""
+"""Top-k by two stable sorts, and gating, in plain torch."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from lcpool.graph.precision import wide
 from lcpool.graph.sizes import owners
 
-__all__ = ["topk"]
+__all__ = ["gate", "gate_backward", "topk"]
 
 
 def topk(
@@ -19,3 +20,18 @@ def topk(
     batch = owners(kept_ptr, num_kept)
     slots = torch.arange(num_kept, device=rank.device)
     return order[slots + (ptr - kept_ptr)[batch]], batch
+
+
+def gate(x: Tensor, h: Tensor, perm: Tensor) -> tuple[Tensor, Tensor]:
+    score = h.index_select(0, perm)
+    return x.index_select(0, perm) * score.unsqueeze(-1), score
+
+
+def gate_backward(
+    grad: Tensor, grad_score: Tensor | None, x: Tensor, h: Tensor, perm: Tensor
+) -> tuple[Tensor, Tensor]:
+    score = h.index_select(0, perm).unsqueeze(-1)
+    of_h = (wide(grad) * wide(x).index_select(0, perm)).sum(-1).to(h.dtype)
+    of_h = of_h if grad_score is None else of_h + grad_score
+    grad_x = torch.zeros_like(x).index_copy(0, perm, grad * score)
+    return grad_x, torch.zeros_like(h).index_copy(0, perm, of_h)

@@ -1,7 +1,6 @@
 """A' = S'ᵀAS' with its weights and their gradients.
 
-By an operator where a compiled kernel takes the case, else by joins. The operator too falls back to
-joins for what its kernel turns out not to take, and for second derivatives.
+By an operator where a compiled kernel takes the case, else, and for second derivatives, by joins.
 """
 
 from __future__ import annotations
@@ -14,26 +13,19 @@ from torch import Tensor
 from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Checks
 from lcpool.graph.precision import wide
+from lcpool.ops.connect import plain
 from lcpool.ops.kernels import kernels
-from lcpool.ops.operator import is_traced, operator
-from lcpool.ops.product.joins import connect_by_joins, gradients_by_joins
+from lcpool.ops.operator import as_operator, is_traced, new_size, operator
 from lcpool.ops.topk import KeepPlan
 
 
 class GraphSlices(NamedTuple):
-    """Which nodes and which clusters belong to each graph of a batch.
+    """Which nodes and which clusters belong to each graph of a batch."""
 
-    Attributes:
-        batch: the graph of each node.
-        num_nodes: the number of nodes of each graph, on the host.
-        num_clusters: the number of clusters of each graph, on the host.
-        first: the first cluster of each graph, and the end of the last.
-    """
-
-    batch: Tensor
-    num_nodes: Tensor
-    num_clusters: Tensor
-    first: Tensor
+    batch: Tensor  # the graph of each node
+    num_nodes: Tensor  # the number of nodes of each graph, on the host
+    num_clusters: Tensor  # the number of clusters of each graph, on the host
+    first: Tensor  # the first cluster of each graph, and the end of the last
 
     @classmethod
     def of_one(cls, S: Assignment) -> GraphSlices:
@@ -61,14 +53,6 @@ class SortedMatrices(NamedTuple):
     column: Tensor
     origin: Tensor
     entry: Tensor
-
-
-class Connected(NamedTuple):
-    """The weights of S'ᵀAS', its edges, sorted, and what a kernel keeps for the gradients."""
-
-    weight: Tensor
-    edges: Tensor
-    kept: SortedMatrices | None = None
 
 
 def connect_assignment(
@@ -109,7 +93,8 @@ def connect_assignment(
         values, edges, *_ = product(*given, checks)
     else:
         # Autograd differentiates the joins themselves, without searching the edges again.
-        edges, values = connect_by_joins(edge_index, weight, S, self_loops, max_edges, checks)
+        found = plain.connect_by_joins(edge_index, weight, S, self_loops, max_edges, checks)
+        edges, values = found
     return edges, values.to(dtype)
 
 
@@ -144,24 +129,20 @@ class ConnectAssignment:
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, ...]:
         given = Inputs(*inputs)
-        matrices = (given.edge_index.contiguous(), given.edge_weight, given.S)
-        options = (given.self_loops, given.max_edges, given.checks or Checks())
-        found = kernels(given.value).connect_assignment(*matrices, given.slices, *options)
-        if found is None:
-            edges, weight = connect_by_joins(*matrices, *options)
-            assert weight is not None
-            found = Connected(weight, edges)
+        weight, edges, kept = kernels(given.value).connect_assignment(
+            given.edge_index.contiguous(), given.edge_weight, given.S, given.slices,
+            given.self_loops, given.max_edges, given.checks or Checks(),
+        )  # fmt: skip
         index = given.node
-        kept = found.kept or (like.new_empty(0) for like in (index, index, index, given.value))
-        return found.weight, found.edges, *kept
+        none = (like.new_empty(0) for like in (index, index, index, given.value))
+        return weight, edges, *(kept or none)
 
     @staticmethod
     def fake(*inputs: Any) -> Any:
-        given, ctx = Inputs(*inputs), torch.library.get_ctx()
-        size, index = ctx.new_dynamic_size(), given.node
-        like = (index, index, index, given.value)
-        kept = (values.new_empty(ctx.new_dynamic_size()) for values in like)
-        return given.value.new_empty(size), index.new_empty(2, size), *kept
+        given, size = Inputs(*inputs), new_size()
+        index, value = given.node, given.value
+        kept = (like.new_empty(new_size()) for like in (index, index, index, value))
+        return value.new_empty(size), index.new_empty(2, size), *kept
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -179,27 +160,10 @@ class ConnectAssignment:
         kept, given = tensors[:4], Inputs._make([*tensors[4:9], tensors[9:], *ctx.numbers])
         if torch.is_grad_enabled():  # The gradient must have a gradient itself.
             matrices = (given.edge_index, given.edge_weight, given.S)
-            grads = gradients_by_joins(grad, edges, *matrices)
+            grads = plain.connect_assignment_backward(grad, edges, *matrices)
         else:
             grads = product_backward(grad, edges, *kept, *given[:8])
         return None, None, None, *grads, *(None,) * 6
-
-
-class ConnectAssignmentBackward:
-    """The gradients of the weights of A and of the entries of S'."""
-
-    @staticmethod
-    def forward(grad: Tensor, edges: Tensor, *tensors: Any) -> tuple[Tensor, Tensor]:
-        kept, given = SortedMatrices(*tensors[:4]), Inputs(*tensors[4:])
-        matrices = (given.edge_index.contiguous(), given.edge_weight, given.S)
-        found = (grad.contiguous(), edges, *matrices)
-        grads = kernels(grad).connect_assignment_backward(*found, given.slices, kept)
-        return gradients_by_joins(*found) if grads is None else grads
-
-    @staticmethod
-    def fake(grad: Tensor, edges: Tensor, *tensors: Any) -> tuple[Tensor, Tensor]:
-        given = Inputs(*tensors[4:])
-        return torch.empty_like(given.edge_weight), torch.empty_like(given.value)
 
 
 ENTRIES = "Tensor edge_index, Tensor node, Tensor cluster, Tensor edge_weight, Tensor value"
@@ -210,8 +174,21 @@ product = operator(
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     ConnectAssignment,
 )
-product_backward = operator(
+
+
+def _like_inputs(grad: Tensor, edges: Tensor, *tensors: Any) -> tuple[Tensor, Tensor]:
+    given = Inputs(*tensors[4:])
+    return torch.empty_like(given.edge_weight), torch.empty_like(given.value)
+
+
+@as_operator(
     f"connect_assignment_backward(Tensor grad, Tensor edges, {KEPT}, {ENTRIES}, {SIZES}) "
     "-> (Tensor, Tensor)",
-    ConnectAssignmentBackward,
+    _like_inputs,
 )
+def product_backward(grad: Tensor, edges: Tensor, *tensors: Any) -> tuple[Tensor, Tensor]:
+    """The gradients of the weights of A and of the entries of S'."""
+    kept, given = SortedMatrices(*tensors[:4]), Inputs(*tensors[4:])
+    matrices = (given.edge_index.contiguous(), given.edge_weight, given.S)
+    kernel = kernels(grad).connect_assignment_backward
+    return kernel(grad.contiguous(), edges, *matrices, given.slices, kept)
