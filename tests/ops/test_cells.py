@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lcpool.graph.graph import Graph
-from lcpool.ops.cells import best_of_components, cells, places, topk_of_components
+from lcpool.ops.cells import cells, places, topk_of_components
 from lcpool.ops.topk import KeepPlan
 
 
@@ -129,13 +129,3 @@ def test_directed_graphs_stay_weakly_and_strongly_connected(seed):
     for connected in (nx.is_weakly_connected, nx.is_strongly_connected):
         if connected(graph):
             assert connected(pooled)
-
-
-def test_the_operators_are_what_they_say():
-    graph = batch_of([some_graph(13), some_graph(8)])
-    rows = (graph.edges.out.ptr, graph.edges.out.node, shuffled(graph.num_nodes, 0))
-    args = (*rows, graph.sizes.counts, graph.sizes.ptr)
-    torch.library.opcheck(torch.ops.lcpool.best_of_components.default, args)
-    args = (*rows, torch.tensor([1, 20]), graph.sizes.counts, graph.sizes.ptr)
-    torch.library.opcheck(torch.ops.lcpool.nearest_kept.default, args)
-    assert best_of_components(*rows, graph.sizes.counts, graph.sizes.ptr).dtype == torch.bool

@@ -7,6 +7,7 @@ from torch.library import opcheck
 
 from lcpool.graph.edges import Edges
 from lcpool.ops import (  # noqa: F401 - they define operators
+    cells,
     connect,
     contract,
     fused_lcpool,
@@ -84,6 +85,9 @@ def samples():
     yield "connect_assignment_backward", (h, found, *kept, h[:0], *entries, *values, *sizes)
     yield "independent_set", (torch.tensor([2, 0, 3, 1]), *ROWS[2:], 2)
     yield "matching", (torch.tensor([5, 0, 6, 2, 1, 4, 3]), EDGES.index, 4)
+    place, whole = torch.tensor([2, 0, 3, 1]), (torch.tensor([4]), torch.tensor([0, 4]))
+    yield "nearest_kept", (*ROWS[2:], place, torch.tensor([1, 3]), *whole)
+    yield "best_of_components", (*ROWS[2:], place, *whole)
     yield "contract", (EDGES.index, torch.tensor([0, 1, 1, -1]), 2)
     yield "in_range", (EDGES.index, 4, "edge_index", "node")
     yield "graph_count", (batch,)
