@@ -64,7 +64,12 @@ class Graph:
             raise TypeError(f"'batch' must hold int64 indices, not {self.batch.dtype}.")
         if self.batch is not None and self.batch.shape != self.x.shape[:1]:
             raise ValueError(f"'batch' must have an entry per node, not {self.batch.shape}.")
+        check_number("batch_size", self.batch_size)
         check_empty_graphs(self.batch_size, self.x.size(0))
+        if self.batch is not None and self.batch.device.type == "cpu":
+            graphs = self.batch.numpy()  # in a third of torch's time
+            if graphs.size and not 0 <= graphs.min() <= graphs.max() < self.batch_size:
+                raise ValueError(out_of_range("batch", self.batch, self.batch_size, "graph"))
         if self.sizes is not None and self.sizes.counts.numel() != self.batch_size:
             raise ValueError(
                 f"'sizes' is of {self.sizes.counts.numel()} graphs, but 'batch_size' is "

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lcpool.graph.assignment import Assignment
-from lcpool.graph.checks import Checks, check_edge_index
+from lcpool.graph.checks import Checks, check_edge_index, check_range
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph, check_channels, check_edge_attr, check_features, edge_weight
 from lcpool.graph.sizes import Sizes
@@ -91,7 +91,7 @@ class Pooling(nn.Module):
         if graph.sizes is not None and S.sizes is not None:
             plan = KeepPlan(graph.sizes, S.sizes)
         index, total = connect_assignment(
-            graph.edge_index, S.assignment, weight, graph.batch, plan, False, MAX_EDGES,
+            graph.edge_index, S.assignment_of(graph), weight, graph.batch, plan, False, MAX_EDGES,
             graph.checks,
         )  # fmt: skip
         unweighted = weight is None and S.assignment.weight is None
@@ -242,7 +242,9 @@ class Pooling(nn.Module):
             return S.sizes
         if self.pooled_counts(graph.sizes.counts) is None:
             return None
-        found = S.batch.bincount(minlength=graph.batch_size).cpu()
+        checks = Checks()  # not the graph's: a pooling can be wrong where the data are trusted
+        batch = check_range("batch", S.batch, graph.batch_size, "graph", checks)
+        found = checks.fetch(batch.bincount(minlength=graph.batch_size))
         self._check_counts(graph, found)
         return Sizes(found, graph.x.device)
 
