@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -112,9 +114,9 @@ class Report:
         return page(self)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write tables as CSV, Markdown and LaTeX, and last ``report.html``; returns their paths.
+        """Write tables as CSV, Markdown and LaTeX, and ``report.html``; returns their paths.
 
-        Each file is written whole or not at all, and only after all of them are made.
+        None of them takes the place of an older file before all are written.
         """
         texts = {
             "tables.csv": tables.csv(self),
@@ -124,9 +126,12 @@ class Report:
             "report.html": self.page(),
         }
         paths = [Path(folder) / name for name in texts]
-        for path, text in zip(paths, texts.values(), strict=True):
-            with whole_file(path) as file:
+        with ExitStack() as files:
+            for path, text in zip(paths, texts.values(), strict=True):
+                file = files.enter_context(whole_file(path))
                 file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
         return paths
 
 
