@@ -53,8 +53,9 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
             return None
         graphs = GraphSet(**{**content, "x": content["x"].float()})
         check_columns(graphs)
+        _ = graphs.targets  # an error for a label that is none of the classes
         return graphs
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError):
         return None
 
 

@@ -208,7 +208,8 @@ class Model:
             values = read_whole(Path(path))
         except ValueError as error:
             raise ValueError(f"{path} is no lcpool model: {error} {HOW_TO_SAVE}") from error
-        if not isinstance(values, dict) or values.get("lcpool") != FORMAT:
+        version = values.get("lcpool") if isinstance(values, dict) else None
+        if not isinstance(version, int) or version != FORMAT:
             raise ValueError(
                 f"{path} is no lcpool model of format {FORMAT}; train models of earlier versions "
                 f"again. {HOW_TO_SAVE}"
@@ -233,6 +234,8 @@ class Model:
     def _of_values(cls, values: dict[str, Any]) -> Model:
         """The model that :meth:`save` wrote; any error if the values are others."""
         architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
+        if not all(isinstance(label, int) for label in classes):
+            raise TypeError("'classes' are integers.")
         with seeded(0):
             network = Backbone(
                 values["num_features"], len(classes), values["mean_nodes"], architecture
