@@ -235,8 +235,17 @@ class Store:
         return [row for row in self._joined() if row["current"]]
 
     def damaged(self) -> list[Row]:
-        """The runs that do not match their checksum, or have lost their cell."""
-        return [row for row in self._joined() if row["checksum"] != checksum(row)]
+        """The runs that do not match their checksum, have lost their cell, or are hidden wrongly.
+
+        Of all versions of a cell exactly one is current; no checksum has this flag, which changes.
+        """
+        query = "SELECT dataset, config, sum(current) FROM cells GROUP BY dataset, config"
+        current = {(dataset, config): count for dataset, config, count in self.rows(query)}
+        return [
+            row
+            for row in self._joined()
+            if row["checksum"] != checksum(row) or current[row["dataset"], row["config"]] != 1
+        ]
 
     def _joined(self) -> list[Row]:
         tables = {**dict.fromkeys(RUN, "runs"), **dict.fromkeys(CELL, "cells"), "current": "cells"}
