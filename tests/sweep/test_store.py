@@ -74,6 +74,11 @@ def test_one_whose_tables_have_other_columns(copy):
     refused(copy, "damaged")
 
 
+def test_one_of_another_file_format(copy):
+    damage(copy, 44, (5).to_bytes(4, "big"))  # SQLite knows 1 to 4
+    refused(copy, "damaged")
+
+
 def test_one_that_was_cut_off(copy):
     os.truncate(copy, copy.stat().st_size // 2)
     refused(copy, "damaged")

@@ -402,7 +402,8 @@ def _in_words(error: sqlite3.Error, path: Path) -> str | None:
         return f"{path} has been locked by another process for {BUSY_SECONDS:.0f} s; try again."
     if name == "SQLITE_NOTADB":
         return f"{path} is not an lcpool store; it was not changed."
-    if name.startswith("SQLITE_CORRUPT") or "no such table" in str(error):
+    odd = ("no such table", "unsupported file format")
+    if name.startswith("SQLITE_CORRUPT") or any(words in str(error) for words in odd):
         return _damaged(path, str(error))
     return None
 
