@@ -185,6 +185,8 @@ def kills(kind: str, chance: random.Random, folder: Path) -> int:
     faults = 0
     for _ in range(3):
         process = start(folder, SWEEP)
+        if kind == "a worker":  # Before it trains, a process that tries a pooling could be hit.
+            wait_for_training(process, folder)
         wait_at_random(chance, process, folder)
         workers = workers_of(process)
         if process.poll() is not None or (kind == "a worker" and not workers):
@@ -285,8 +287,9 @@ def damaged_stores(kind: str, chance: random.Random, folder: Path) -> int:
 def full_disks(kind: str, chance: random.Random, folder: Path) -> int:
     """No file may grow beyond a limit: what was there stays, what is new is whole or not there."""
     if kind == "bench":
-        status, _ = finish(start(folder, SWEEP, chance.randrange(2**16, 2**18)))
+        status, said = finish(start(folder, SWEEP, chance.randrange(2**15, 2**17)))
         goes_on(folder)
+        return int(status != 0 or "no checkpoint" in said)  # else nothing has met the limit
     elif kind == "train":
         status, _ = finish(start(folder, TRAIN, chance.randrange(2**10, 2**13)))
         require(status != 0 and not (folder / "model.pt").exists(), "half a model, or status 0")
