@@ -234,8 +234,11 @@ class Model:
     def _of_values(cls, values: dict[str, Any]) -> Model:
         """The model that :meth:`save` wrote; any error if the values are others."""
         architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
-        if not all(isinstance(label, int) for label in classes):
-            raise TypeError("'classes' are integers.")
+        typed = all(isinstance(label, int) for label in classes)
+        if not (
+            typed and isinstance(values["degrees"], bool) and isinstance(values["dataset"], str)
+        ):
+            raise TypeError("'classes', 'degrees' or 'dataset' are of another type.")
         with seeded(0):
             network = Backbone(
                 values["num_features"], len(classes), values["mean_nodes"], architecture
