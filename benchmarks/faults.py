@@ -250,7 +250,7 @@ def lost_stores(kind: str, chance: random.Random, folder: Path) -> int:
         require(rows(store) == rows(undisturbed().store), "status 0, and rows are missing")
     else:
         named = [folder / word.rstrip(".,;:") for word in re.findall(r"\S+\.sqlite\S*", said)]
-        there = [path for path in named if path.is_file()]
+        there = [path for path in named if path.suffix == ".sqlite" and path.is_file()]
         require(there, f"it does not say where the rows are: {said.splitlines()[-1:]}")
         expected = rows(undisturbed().store)
         require(rows(there[0]).items() <= expected.items(), "rescued rows differ")
