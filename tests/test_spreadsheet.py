@@ -6,11 +6,13 @@ from hypothesis import strategies as st
 
 from lcpool.spreadsheet import protected, unprotected
 
+FORMULAS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 
-@given(st.lists(st.text(alphabet="'=+-@\t\rab1", max_size=5), min_size=1))
+
+@given(st.lists(st.text(alphabet=f"'{FORMULAS}ab1", max_size=5), min_size=1))
 def test_no_text_is_a_formula_and_every_one_comes_back(texts: list[str]):
     table = pd.DataFrame({"name": texts, "number": [-1.5] * len(texts)})
     safe = protected(table)
-    assert not any(text[:1] in tuple("=+-@\t\r") for text in safe["name"])
+    assert not any(text[:1] in tuple(FORMULAS) for text in safe["name"])
     assert list(safe["number"]) == [-1.5] * len(texts)
     assert list(unprotected(safe)["name"]) == texts

@@ -6,8 +6,8 @@ import re
 
 import pandas as pd
 
-# At the beginning of a cell, spreadsheets take these for a formula.
-_FORMULA = r"[=+\-@\t\r]"
+# At the beginning of a cell, spreadsheets take these for a formula, full-width ones included.
+_FORMULA = r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 
 
 def protected(table: pd.DataFrame) -> pd.DataFrame:

@@ -132,3 +132,9 @@ def test_a_batch_is_taken_apart():
 
 def test_the_built_in_set_needs_no_file():
     assert len(load_dataset("builtin")) > 100
+
+
+def test_no_name_is_no_dataset(write_tu: Callable, tmp_path: Path):
+    """And not the folder of all datasets."""
+    write_tu()
+    assert find_dataset("", tmp_path) is None

@@ -154,6 +154,23 @@ def test_a_zip_with_a_false_size_is_refused(zip_tu: Callable):
         read_tu(path)
 
 
+@pytest.mark.parametrize("line", ["1" * 10_000, "1," * 5_000])
+def test_a_line_that_is_parsed_as_a_whole_is_not_too_long(
+    write_tu: Callable, monkeypatch: pytest.MonkeyPatch, line: str
+):
+    monkeypatch.setattr("lcpool.data.tu.LONGEST", 5_000)
+    path = write_tu(node_attributes=line)
+    with pytest.raises(DatasetError, match=r"TOY_node_attributes\.txt: .*5,000"):
+        load_dataset(path)
+
+
+def test_numbers_count_as_much_as_they_take_in_memory(write_tu: Callable, limit: Callable):
+    path = write_tu(node_attributes="1,1,1,1,1,1,1,1\n" * 100)
+    limit(4000)  # of 6400
+    with pytest.raises(DatasetError, match=r"TOY_node_attributes\.txt: .*LCPOOL_MAX_GB"):
+        load_dataset(path)
+
+
 def test_a_limit_that_is_no_number(zip_tu: Callable, monkeypatch: pytest.MonkeyPatch):
     for text in ("much", "nan", "inf"):
         monkeypatch.setenv("LCPOOL_MAX_GB", text)

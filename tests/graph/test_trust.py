@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lcpool import Assignment, LCPooling, TopKPooling, assignment_connect
-from lcpool.graph.checks import MAX_EMPTY_GRAPHS
+from lcpool import ASAPooling, Assignment, LCPooling, TopKPooling, assignment_connect
+from lcpool.graph.checks import MAX_EMPTY_GRAPHS, Trust
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import Sizes
@@ -69,13 +69,40 @@ def test_sizes_that_do_not_agree(counts, total):
         {"batch": torch.zeros(2, dtype=torch.long)},
         {"batch": torch.zeros(3)},
         {"edge_attr": torch.ones(3)},
+        {"batch": torch.tensor([0, 0, 1]), "sizes": None},
+        {"batch": torch.tensor([0, 0, -1]), "sizes": None},
+        {"batch": torch.tensor([0, 0, 10**9])},
         {"batch_size": 2},
+        {"batch_size": 1.5, "sizes": None, "batch": torch.zeros(3, dtype=torch.long)},
         {"batch_size": 10**9, "sizes": None, "batch": torch.zeros(3, dtype=torch.long)},
     ],
 )
 def test_a_graph_of_parts_that_do_not_fit(change):
     with pytest.raises((TypeError, ValueError)):
         replace(graph(), **change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"S": Assignment.of_labels(torch.tensor([0, 1, 2]))},
+        {"S": lambda: Assignment.of_labels(torch.tensor([0, 1]))},
+        {"S": Assignment.of_labels(torch.arange(9) // 2)},
+        {"batch": torch.tensor([0, 10**9]), "sizes": None},
+        {"batch": torch.tensor([0, -1]), "sizes": None},
+        {"batch": torch.tensor([0, 1])},
+        {"batch": torch.tensor([0])},
+        {"sizes": Sizes(torch.tensor([2000]), CPU)},
+    ],
+)
+@pytest.mark.parametrize("given", [graph(), replace(graph(), checks=Trust())])
+def test_a_selection_that_does_not_fit_its_graph(change, given):
+    class Changed(ASAPooling):
+        def select(self, *args):
+            return replace(super().select(*args), **change)
+
+    with pytest.raises(ValueError, match=r"batch|sizes|clusters"):
+        Changed(4)(given)
 
 
 def test_a_plan_that_keeps_more_than_there_are():

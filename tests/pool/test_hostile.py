@@ -151,6 +151,15 @@ def test_nan_is_refused(name):
         pool(X, PATH)
 
 
+@pytest.mark.parametrize("odd", [torch.nan, torch.inf])
+@pytest.mark.parametrize("pool", [DiffPooling(8, 2).double(), MinCutPooling(8, 2).double()])
+def test_weights_that_are_not_finite_are_refused(pool, odd):
+    weight = torch.ones(6, dtype=torch.float64)
+    weight[4] = odd
+    with pytest.raises(ValueError, match=r"NaN|edge_attr"):
+        pool(X, PATH, weight)
+
+
 @pytest.mark.parametrize("name", [*SELECTIONS, *sorted(GENERIC.keys() - WITHOUT_ATTN)])
 @pytest.mark.parametrize(
     ("attn", "error", "match"),

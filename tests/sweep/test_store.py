@@ -74,6 +74,11 @@ def test_one_whose_tables_have_other_columns(copy):
     refused(copy, "damaged")
 
 
+def test_one_of_another_file_format(copy):
+    damage(copy, 44, (5).to_bytes(4, "big"))  # SQLite knows 1 to 4
+    refused(copy, "damaged")
+
+
 def test_one_that_was_cut_off(copy):
     os.truncate(copy, copy.stat().st_size // 2)
     refused(copy, "damaged")
@@ -125,9 +130,10 @@ def test_a_run_that_is_not_as_it_was_stored(finished, copy, rot):
     assert figures(copy) == figures(finished)
 
 
-def test_a_cell_that_is_not_as_it_was_stored(copy):
+@pytest.mark.parametrize("rot", ["config = replace(config, '8', '9')", "current = 0"])
+def test_a_cell_that_is_not_as_it_was_stored(copy, rot):
     with Store(copy) as store, store.transaction() as connection:
-        connection.execute("UPDATE cells SET config = replace(config, '8', '9')")
+        connection.execute(f"UPDATE cells SET {rot}")
     with Store(copy, readonly=True) as store:
         assert len(store.damaged()) == 3
     assert sweep(copy, small_jobs(["nopool"], runs=3, epochs=2)).runs == 0  # It is known.

@@ -518,9 +518,19 @@ def test_a_file_cannot_call_any_function_as_its_pooling(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "name", ["architecture", "classes", "num_features", "mean_nodes", "tensors"]
+    "name",
+    [
+        "lcpool",
+        "architecture",
+        "classes",
+        "num_features",
+        "mean_nodes",
+        "tensors",
+        "degrees",
+        "dataset",
+    ],
 )
-@pytest.mark.parametrize("value", [None, "x", {"a": 1}, [[]]], ids=repr)
+@pytest.mark.parametrize("value", [None, ("x",), {"a": 1}, [[]], torch.zeros(2)], ids=repr)
 def test_a_file_with_other_values_is_refused(tmp_path, name, value):
     path = tmp_path / "model.pt"
     untrained().save(path)

@@ -188,6 +188,8 @@ def check_name(name: str) -> str:
 def find_dataset(name_or_path: PathLike, root: PathLike | None = None) -> Path | None:
     """The folder or zip of a dataset if it is on this machine, else None."""
     path = Path(os.path.expanduser(name_or_path))
+    if not os.fspath(name_or_path):  # It would be the folder of all datasets.
+        return None
     if path.name != name_or_path or path.suffix == ".zip":
         within_zip = any(map(os.path.isfile, path.parents))
         exists = os.path.exists(path) or os.path.exists(f"{path}_A.txt") or within_zip
@@ -255,8 +257,9 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
             return None
         graphs = GraphSet(**{**content, "x": content["x"].float()})
         check_columns(graphs)
+        _ = graphs.targets  # an error for a label that is none of the classes
         return graphs
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError):
         return None
 
 

@@ -41,8 +41,9 @@ from lcpool.data.graphset import MAX_DEGREE, GraphSet, degree_features
 READER_VERSION = 4
 # The widest range of labels with a column for each value in it, used or not.
 MAX_SPAN = 4096
-# How many bytes a line counts as at least: in memory its numbers take more than in the text.
-LINE = 16
+# How many bytes a line and a number count as at least: in memory they take more than in the text.
+LINE, NUMBER = 16, 8
+LONGEST = 1 << 24  # bytes of a line, which is parsed as a whole
 TOO_MUCH = "more than the limit: set LCPOOL_MAX_GB to a larger number of gigabytes to read it."
 
 # Every dataset has these. Any of them gives its name, also if another one is missing. Archives made
@@ -201,16 +202,20 @@ class _Limited(io.RawIOBase):
     """A file of which at most ``limit`` bytes are read, whatever size it claims to have."""
 
     def __init__(self, file: IO[bytes], limit: int) -> None:
-        self.file, self.left = file, limit
+        self.file, self.left, self.line = file, limit, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         content = self.file.read(len(buffer))
-        self.left -= max(len(content), LINE * content.count(b"\n"))
+        lines, numbers = content.count(b"\n"), content.count(b",")
+        self.left -= max(len(content), LINE * lines, NUMBER * numbers)
+        self.line = len(content) - content.rfind(b"\n") if lines else self.line + len(content)
         if self.left < 0:
             raise OSError(TOO_MUCH)
+        if self.line > LONGEST:
+            raise OSError(f"a line of more than {LONGEST:,} bytes")
         buffer[: len(content)] = content
         return len(content)
 

@@ -63,7 +63,12 @@ class Graph:
         batch = self.batch
         if batch is not None and (batch.dtype != torch.int64 or batch.shape != self.x.shape[:1]):
             raise ValueError(f"'batch' must have an int64 index per node, not {batch}.")
+        check_number("batch_size", self.batch_size)
         check_empty_graphs(self.batch_size, self.x.size(0))
+        if batch is not None and batch.device.type == "cpu":
+            graphs = batch.numpy()  # in a third of torch's time
+            if graphs.size and not 0 <= graphs.min() <= graphs.max() < self.batch_size:
+                raise ValueError(out_of_range("batch", batch, self.batch_size, "graph"))
         if self.sizes is not None and self.sizes.counts.numel() != self.batch_size:
             raise ValueError(
                 f"'sizes' is of {self.sizes.counts.numel()} graphs, but 'batch_size' is "

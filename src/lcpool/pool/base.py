@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lcpool.graph.assignment import Assignment
+from lcpool.graph.checks import Checks, check_range
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph, check_channels, check_edge_attr, check_features, edge_weight
 from lcpool.graph.sizes import Sizes
@@ -96,7 +97,7 @@ class Pooling(nn.Module):
         if graph.sizes is not None and S.sizes is not None:
             plan = KeepPlan(graph.sizes, S.sizes)
         index, weight = connect_assignment(
-            graph.edge_index, S.assignment, edge_weight(graph.edge_attr, graph.x.dtype),
+            graph.edge_index, S.assignment_of(graph), edge_weight(graph.edge_attr, graph.x.dtype),
             graph.batch, plan, False, MAX_EDGES, graph.checks,
         )  # fmt: skip
         unweighted = graph.edge_attr is None and S.assignment.weight is None
@@ -204,7 +205,10 @@ class Pooling(nn.Module):
             return S
         sizes = S.sizes
         if sizes is None:
-            sizes = Sizes(S.batch.bincount(minlength=graph.batch_size).cpu(), graph.x.device)
+            checks = Checks()  # not the graph's: a pooling can be wrong where the data are trusted
+            batch = check_range("batch", S.batch, graph.batch_size, "graph", checks)
+            found = checks.fetch(batch.bincount(minlength=graph.batch_size))
+            sizes = Sizes(found, graph.x.device)
             S = replace(S, sizes=sizes)
         if not torch.equal(counts, sizes.counts):
             self._refuse(

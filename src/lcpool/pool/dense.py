@@ -106,6 +106,9 @@ class DenseAssignmentPooling(Pooling):
         if not isinstance(graph.checks, Trust) and not (is_traced() and batch.is_cuda):
             ok = (S.value == S.value).all()
             batch = graph.checks.require(batch, ok, lambda: NAN.format("assignments"))
+            if weight is not None:
+                ok = weight.isfinite().all()
+                batch = graph.checks.require(batch, ok, lambda: "'edge_attr' has NaN or inf.")
         return Clusters(S, batch, sizes, graph=graph, weight=weight)
 
     def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor]:

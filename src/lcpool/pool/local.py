@@ -112,7 +112,7 @@ class LocalAssignmentPooling(ScoredPooling):
             )
             return Edges.trusted(index, S.num_pooled, graph.edges.symmetric), attr
         index, weight = connect_assignment(
-            graph.edge_index, S.assignment, edge_weight(graph.edge_attr, graph.x.dtype),
+            graph.edge_index, S.assignment_of(graph), edge_weight(graph.edge_attr, graph.x.dtype),
             graph.batch, S.plan, self.self_loops, self.max_edges, graph.checks,
         )  # fmt: skip
         return Edges.trusted(index, S.num_pooled, graph.edges.symmetric, in_order=True), weight

@@ -45,6 +45,10 @@ class Selection:
     perm: Tensor | None = None
     score: Tensor | None = None
 
+    def __post_init__(self) -> None:
+        if not is_traced() and self.sizes is not None and self.sizes.total != self.num_pooled:
+            raise ValueError(f"'sizes' are of {self.sizes.total} nodes, not {self.num_pooled}.")
+
     @classmethod
     def of(cls, S: Assignment, graph: Graph) -> Selection:
         """The clusters of S, an assignment of the nodes of ``graph``, renumbered by graph.
@@ -80,6 +84,13 @@ class Selection:
     def assignment(self) -> Assignment:
         """S, with a column for each pooled node."""
         return self.S if isinstance(self.S, Assignment) else self.S()
+
+    def assignment_of(self, graph: Graph) -> Assignment:
+        """S, for kernels that trust its shape; an error if it does not fit the graph."""
+        S, shape = self.assignment, (graph.num_nodes, self.num_pooled)
+        if not is_traced() and (S.num_nodes, S.num_clusters) != shape:
+            raise ValueError(f"{S} must have {shape[0]} nodes and {shape[1]} clusters.")
+        return S
 
     def __repr__(self) -> str:
         tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -105,9 +107,9 @@ class Report:
         return page(self)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write tables as CSV, Markdown and LaTeX, and last ``report.html``; returns their paths.
+        """Write tables as CSV, Markdown and LaTeX, and ``report.html``; returns their paths.
 
-        Each file is written whole or not at all, and only after all of them are made.
+        None of them takes the place of an older file before all are written.
         """
         texts = {
             Path(folder, "tables.csv"): tables.csv(self),
@@ -116,7 +118,10 @@ class Report:
             Path(folder, "tables.tex"): tables.latex(self),
             Path(folder, "report.html"): self.page(),
         }
-        for path, text in texts.items():
-            with whole_file(path) as file:
+        with ExitStack() as files:
+            for path, text in texts.items():
+                file = files.enter_context(whole_file(path))
                 file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
         return list(texts)

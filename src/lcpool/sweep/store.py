@@ -254,8 +254,17 @@ class Store:
         return [row for row in self._joined() if row["current"]]
 
     def damaged(self) -> list[Row]:
-        """The runs that do not match their checksum, or have lost their cell."""
-        return [row for row in self._joined() if row["checksum"] != checksum(row)]
+        """The runs that do not match their checksum, have lost their cell, or are hidden wrongly.
+
+        Of all versions of a cell exactly one is current; no checksum has this flag, which changes.
+        """
+        query = "SELECT dataset, config, sum(current) FROM cells GROUP BY dataset, config"
+        current = {(dataset, config): count for dataset, config, count in self.rows(query)}
+        return [
+            row
+            for row in self._joined()
+            if row["checksum"] != checksum(row) or current[row["dataset"], row["config"]] != 1
+        ]
 
     def _joined(self) -> list[Row]:
         tables = {**dict.fromkeys(RUN, "runs"), **dict.fromkeys(CELL, "cells"), "current": "cells"}
@@ -423,7 +432,8 @@ def _in_words(error: sqlite3.Error, path: Path) -> str | None:
         return f"{path} has been locked by another process for {BUSY_SECONDS:.0f} s; try again."
     if name == "SQLITE_NOTADB":
         return f"{path} is not an lcpool store; it was not changed."
-    if name.startswith("SQLITE_CORRUPT") or "no such table" in str(error):
+    odd = ("no such table", "unsupported file format")
+    if name.startswith("SQLITE_CORRUPT") or any(words in str(error) for words in odd):
         return _damaged(path, str(error))
     return None
 

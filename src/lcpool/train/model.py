@@ -196,7 +196,8 @@ class Model:
             values = read_whole(Path(path))
         except ValueError as error:
             raise ValueError(f"{path} is no lcpool model: {error} {HOW_TO_SAVE}") from error
-        if not isinstance(values, dict) or values.get("lcpool") != FORMAT:
+        version = values.get("lcpool") if isinstance(values, dict) else None
+        if not isinstance(version, int) or version != FORMAT:
             raise ValueError(
                 f"{path} is no lcpool model of format {FORMAT}; train models of earlier versions "
                 f"again. {HOW_TO_SAVE}"
@@ -211,10 +212,14 @@ class Model:
         try:
             architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
             features, mean_nodes = values["num_features"], values["mean_nodes"]
+            dataset, degrees = values["dataset"], values["degrees"]
+            typed = all(isinstance(label, int) for label in classes)
+            if not (typed and isinstance(degrees, bool) and isinstance(dataset, str)):
+                raise TypeError("'classes', 'degrees' or 'dataset' are of another type.")
             with seeded(0):
                 network = Backbone(features, len(classes), mean_nodes, architecture)
             load_tensors(network, values["tensors"])
-            return cls(network, classes, mean_nodes, values["dataset"], values["degrees"])
+            return cls(network, classes, mean_nodes, dataset, degrees)
         except Exception as error:  # of any kind, as the values may be anything
             raise ValueError(
                 f"{path} does not fit: it is damaged, or was saved with another '{pool}' than "
