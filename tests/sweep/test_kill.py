@@ -46,7 +46,7 @@ def checkpoints(path):
 def test_a_command_killed_in_the_middle_of_epochs(tmp_path, undisturbed):
     """Each kill follows a step of the optimizer: a training was hit, and continues."""
     path, chance, stored = tmp_path / "bench.sqlite", random.Random(0), []
-    for _ in range(5):
+    for _ in range(3):
         # An epoch has three steps; it is hit in the middle, and one at least is complete.
         assert ended(start(path, fatal_step=3 * chance.randrange(1, 8) + 1)) == -signal.SIGKILL
         stored.append(len(figures(path)))
