@@ -87,7 +87,7 @@ def test_the_graph_is_its_own(backend):
 
 
 def test_threads_do_not_change_the_blocks(monkeypatch):
-    cpu = pytest.importorskip("lcpool.ops.connect.cpu")
+    cpu = pytest.importorskip("lcpool.ops.connect.cpu", reason="needs numba")
     graph = random_graph(500)
     monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)

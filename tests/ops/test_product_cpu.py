@@ -9,8 +9,8 @@ from lcpool.graph.checks import Checks
 from lcpool.ops.product import connect_assignment
 from lcpool.ops.product.joins import connect_by_joins
 
-cpu = pytest.importorskip("lcpool.ops.connect.cpu")
-product = pytest.importorskip("lcpool.ops.product.cpu")
+cpu = pytest.importorskip("lcpool.ops.connect.cpu", reason="needs numba")
+product = pytest.importorskip("lcpool.ops.product.cpu", reason="needs numba")
 
 
 def random_case(num_nodes=200, num_clusters=50, seed=0, dtype=torch.float64):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-threads = pytest.importorskip("lcpool.ops.threads")
+threads = pytest.importorskip("lcpool.ops.threads", reason="needs numba")
 
 
 @pytest.fixture(autouse=True, params=["torch's threads", "own threads"])
