@@ -143,12 +143,12 @@ def test_bad_input_raises_and_leaves_the_device_usable(name, with_batch):
     x, edges, batch = (t.cuda() for t in graphs())
     pool = make(name).cuda()
     options = {"batch": batch, "batch_size": 6} if with_batch else {}
-    with pytest.raises(ValueError, match="'edge_index' spans"):
+    with pytest.raises(ValueError, match="'edge_index'"):
         pool(x, edges + 1, **options)
     with pytest.raises(ValueError, match="NaN"):
         pool(x * torch.nan, edges, **options)
     if with_batch:
-        with pytest.raises(ValueError, match="'batch' spans"):
+        with pytest.raises(ValueError, match="'batch'"):
             pool(x, edges, batch=batch + 1, batch_size=6)
     assert pool(x, edges, **options).x.isfinite().all()
 
@@ -159,10 +159,10 @@ def test_bad_input_where_no_size_is_read(name, batch_size):
     x, edges, batch = (t.cuda() for t in graphs())
     layer = (LCSMP(8).double() if name == "score" else make(name)).cuda()
     options = {"batch": batch, "batch_size": batch_size}
-    with pytest.raises(ValueError, match="'edge_index' spans"):
+    with pytest.raises(ValueError, match="'edge_index'"):
         layer(x, edges + 1, **options)
     if batch_size is not None:
-        with pytest.raises(ValueError, match="'batch' spans"):
+        with pytest.raises(ValueError, match="'batch'"):
             layer(x, edges, batch=batch + 1, batch_size=batch_size)
     layer(x, edges, **options)
     torch.cuda.synchronize()
@@ -171,9 +171,9 @@ def test_bad_input_where_no_size_is_read(name, batch_size):
 def test_cluster_connect_checks_on_the_device():
     _, edges, _ = (t.cuda() for t in graphs())
     perm = torch.arange(50, device="cuda")
-    with pytest.raises(ValueError, match="'edge_index' spans"):
+    with pytest.raises(ValueError, match="'edge_index'"):
         cluster_connect(edges + 5, perm, 120)
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="perm"):
         cluster_connect(edges, perm // 2, 120)
     with pytest.raises(ValueError, match="max_edges=3"):
         cluster_connect(edges, perm, 120, max_edges=3)
@@ -233,7 +233,7 @@ def test_weighted_products_of_edges_that_leave_their_graph(graph):
 
 def test_assignment_connect_checks_on_the_device():
     case = Case().to("cuda")
-    with pytest.raises(ValueError, match="'edge_index' spans"):
+    with pytest.raises(ValueError, match="'edge_index'"):
         assignment_connect(case.edge_index + 30, case.S)
     S = case.S
     stray = Assignment(S.node_index, S.num_nodes, S.cluster_index + 30, S.num_clusters)
@@ -262,7 +262,7 @@ def test_cells_are_those_of_the_cpu(num_graphs, nodes, seed):
 def test_blocks_stay_on_the_device(tmp_path):
     _, edges, _ = (t.cuda() for t in graphs())
     perm = torch.arange(50, device="cuda")
-    with pytest.raises(ValueError, match="'edge_index' spans"):
+    with pytest.raises(ValueError, match="'edge_index'"):
         cluster_connect_blocks(edges + 5, perm, 120)
     blocks = cluster_connect_blocks(edges, perm, 120, edges_per_block=300)
     assert len(blocks) > 3
@@ -383,7 +383,7 @@ def test_compiles_on_a_gpu(name, with_batch):
         for ours, eager in zip(fast(x, edges, **options), pool(x, edges, **options), strict=True):
             if ours is not eager:
                 torch.testing.assert_close(ours, eager, **exact)
-    with pytest.raises(ValueError, match="'edge_index' spans"):
+    with pytest.raises(ValueError, match="'edge_index'"):
         fast(x, edges + 1, **options)
     assert fast(x, edges, **options).x.isfinite().all()
 

@@ -104,5 +104,7 @@ def test_what_differs_from_the_default_in_the_order_of_declaration():
 
 def test_declarations_need_no_torch():
     code = "import sys, lcpool.settings; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout.strip() == "False"

@@ -159,7 +159,7 @@ def test_a_pooling_that_is_right_passes():
         (OfParameters, "training"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:InOneGraph leaves")
+@pytest.mark.filterwarnings("ignore:InOneGraph")
 def test_what_is_wrong_is_found_and_reported_once(cls, expected):
     skip = [] if expected == "export" else ["export"]
     with pytest.raises(AssertionError) as raised:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from paper_runs import make_results
+from said import numbers
 
 from lcpool.models import Architecture
 from lcpool.report.statistics import ALPHA, holm, over_splits
@@ -111,11 +112,11 @@ def test_the_answer_comes_first(text: str):
     first = chapter(text, HEADINGS[0])
     for word in ("In short", "Accuracy", "On single datasets", "Cost", "Connectivity"):
         assert f"- **{word}.** " in first
-    assert "Only 48 of the paper's 192 cells have runs." in first
+    assert re.search(r"\b48\b[^.]*\b192\b", first)
     looks = [row[0] for row in table(first)]
     assert looks[::2] == [f"{look}, by accuracy" for look in ("fresh", "shared", "earlier")]
-    assert "“Earlier” is a training before this one" in first
-    assert "![The poolings at a glance](picture.svg)" in first
+    assert "“Earlier”" in first
+    assert "](picture.svg)" in first
 
 
 def test_claims_are_those_of_the_report(audit: Audit, text: str):
@@ -127,7 +128,7 @@ def test_claims_are_those_of_the_report(audit: Audit, text: str):
                     for r in list(audit.reports.values())[1:]]  # fmt: skip
         assert re.findall(r": ([\w ]+)", row[4]) == verdicts
         assert len(verdicts) == 5
-    assert "LCPool against LCPool\\* in single cells: Of 6 comparisons" in text
+    assert re.search(r"LCPool\\\*[^.\n]*\b6\b", text)
 
 
 def test_every_named_test_exists():
@@ -141,17 +142,17 @@ def test_every_named_test_exists():
 
 
 def test_oddities_are_those_that_are_known():
-    said = " ".join(oddities())
+    said = oddities()
     for known in (
-        "12 to 14 of the 28 printed ranks",
-        "nopool 2.33 for hierarchical graphconv, lcpool 3.50; sagpool and lcpool 3.17 for plain",
-        "nopool, sagpool, asapool, diffpool and lcpool have 4 each",
-        "1 cell is not reported: ENZYMES hierarchical gcn asapool.",
-        "85.69 (COX2 hierarchical gcn lcpool, no multiple of 1/470)",
-        "2 means of 191",
-        "PROTEINS 2.0 against 4.2",
+        r"\b12\b.*\b14\b.*\b28\b",
+        r"nopool 2\.33 .*hierarchical graphconv.*lcpool 3\.50.*sagpool.*lcpool 3\.17.*plain",
+        r"nopool, sagpool, asapool, diffpool\b.*lcpool\b.*\b4\b",
+        r"\b1\b.*ENZYMES hierarchical gcn asapool",
+        r"85\.69\b.*COX2 hierarchical gcn lcpool\b.*1/470",
+        r"\b2\b.*\b191\b",
+        r"PROTEINS 2\.0 .*\b4\.2\b",
     ):
-        assert known in said
+        assert any(re.search(known, text) for text in said), known
 
 
 def test_ranks_as_printed_and_as_recomputed(text: str):
@@ -187,7 +188,9 @@ def test_where_lcpool_wins(audit: Audit, text: str):
     better, worse = (sum(cell.startswith(f"**{sign}") for cell in bold) for sign in "+−")
     counts = [list(map(int, re.findall(r"\d+", cell))) for cell in significant[2:]]
     assert [better, worse] == np.sum(counts, axis=0).tolist()
-    assert f"significantly better in {better} and significantly worse in {worse}." in text
+    sentences = re.split(r"(?<=\.)\s", text)
+    counted = [sentence for sentence in sentences if numbers(sentence)[-2:] == [better, worse]]
+    assert any("significantly" in sentence for sentence in counted)
     assert better > 0
 
 
@@ -200,21 +203,22 @@ def test_who_can_be_the_best_on_a_dataset(tmp_path: Path):
     c = Audit.read(tmp_path).report.paper
     assert choosing.tops(c)["NCI1"][:2] == ("lcpool", ["nopool"])
     assert choosing.tops(c)["ENZYMES"][:2] == ("nopool", ["lcpool"])
-    assert choosing.advice(c, {"nopool": 1.0, "lcpool": 2.0}) == (
-        "By means over the backbones, nopool and lcpool are highest, or not significantly below "
-        "the highest, on 2 of 3 datasets, and no pooling on more. Of these nopool takes the least "
-        "time. Significantly below the highest: lcpool on ENZYMES (below nopool) and nopool on "
-        "NCI1 (below lcpool)."
-    )
+    said = choosing.advice(c, {"nopool": 1.0, "lcpool": 2.0})
+    assert numbers(said) == [2, 3]  # Both are the best, or may be, on 2 of 3 datasets.
+    # These two; the faster of them; who is below whom on which dataset.
+    assert re.findall(r"nopool|lcpool|ENZYMES|NCI1", said) == [
+        "nopool", "lcpool", "nopool", "lcpool", "ENZYMES", "nopool", "nopool", "NCI1", "lcpool",
+    ]  # fmt: skip
 
 
 def test_structure_before_and_after(text: str):
     rows = table(chapter(text, "Do pooled graphs stay connected?"))
     assert [row[0] for row in rows] == ["as they are", "topkpool", "lcpool"]
-    assert rows[0][1] == "80.0 %<br><sub>parts 1, density 0.25, diameter 6</sub>"
-    assert rows[1][1] == "20.0 %<br><sub>10 to 20 %, parts 5, density 0.25, diameter 6</sub>"
-    assert "over datasets: lcpool 90 % (90 to 90), topkpool 20 % (20 to 20)." in text
-    assert "trained for 20 epochs, mean of 3." in text
+    # Connected graphs, and of several trainings their range; parts, density, diameter.
+    assert numbers(rows[0][1]) == [80, 1, 0.25, 6]
+    assert numbers(rows[1][1]) == [20, 10, 20, 5, 0.25, 6]
+    assert re.search(r"lcpool 90 % .*topkpool 20 % ", text)
+    assert re.search(r"\b20 epochs\b.*\b3\b", text)
 
 
 def test_the_ablation_is_paired_by_run_and_corrected(folder: Path, audit: Audit):
@@ -251,7 +255,8 @@ def test_clearly_better_is_a_rule(shift: float, better: bool):
     found = Ablation.of(default, ablation(shift, default))
     assert found.clearly_better("lcpool (rescale=True)") == better
     assert not found.clearly_better("lcpool (hops=1)")
-    assert ("clearly better than the default: `rescale=True`." in found.verdict()[0]) == better
+    sentences = re.split(r"(?<=\.)\s", found.verdict()[0])
+    assert any("clearly" in s and "`rescale=True`" in s for s in sentences) == better
     small = found.pairs[found.pairs["pool"] == "lcpool (rescale=True)"]
     assert (small["p_holm"] < ALPHA).any() == (shift != 0)
 
@@ -260,9 +265,9 @@ def test_what_is_sure_of_a_setting_is_said():
     default = alone()
     cells, datasets = Ablation.of(default, ablation(-4.0, default)).verdict()
     for text, tests in ((cells, 9), (datasets, 9)):
-        assert f"({tests} comparisons), significantly better: none; significantly worse:" in text
-        assert text.count("`rescale=True`") == 3
-        low, high = map(float, re.search(r"must be ([\d.]+) to ([\d.]+) points", text).groups())
+        assert tests in numbers(text)
+        assert re.findall(r"`rescale=True` \(.*?([+−])[\d.]+\)", text) == ["−"] * 3
+        low, high = map(float, re.search(r"([\d.]+) to ([\d.]+) points", text).groups())
         assert 0 < low <= high < 4
 
 
@@ -287,8 +292,8 @@ def test_cells_that_the_ablation_lacks_are_said():
     assert all(cell != "–" for cell in cells["ratio=0.25"])
     lead = found.pairs["difference"][found.pairs["pool"] == "lcpool (hops=1)"].mean()
     (said,) = found.hops()
-    assert f"{signed(lead)} points on average (`hops=1`), significantly in 0 of 2 cells" in said
-    with pytest.raises(ValueError, match="share no cell with the default"):
+    assert re.search(rf"{re.escape(signed(lead))} .*`hops=1`.*\b0\b.*\b2\b", said)
+    with pytest.raises(ValueError, match="default"):
         Ablation.of(make_results(datasets=("DD",), runs=10), Results(others))
 
 
@@ -311,8 +316,8 @@ def test_what_is_missing_is_said_with_the_command(folder: Path, tmp_path: Path):
     text = Audit.read(tmp_path).markdown()
     assert re.findall(r"^## (.*)$", text, re.M) == HEADINGS
     for name, command in chapters.COMMANDS.items():
-        missing = f"`paper/results/{name}` is not there. It comes from"
-        assert f"{missing}\n\n```sh\n{command}\n```" in text
+        missing = rf"`paper/results/{re.escape(name)}`[^`]*```sh\n{re.escape(command)}\n```"
+        assert re.search(missing, text)
     assert "- **Cost.**" not in text
     assert "nan" not in text
 
@@ -333,17 +338,18 @@ def test_the_picture(audit: Audit, folder: Path, tmp_path: Path):
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "audit.md"
     main(["audit", str(folder), "--out", str(out)])
-    assert capsys.readouterr().out == f"wrote {out}\nwrote {out.with_suffix('.svg')}\n"
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in lines] == [str(out), str(out.with_suffix(".svg"))]
 
 
 def test_a_table_that_is_none(folder: Path, tmp_path: Path):
     shutil.copytree(folder / "paper", tmp_path / "paper")
     costs().drop(columns="peak_mib").to_csv(tmp_path / "costs.csv", index=False)
-    with pytest.raises(ValueError, match=r"costs\.csv lacks peak_mib: python benchmarks/training"):
+    with pytest.raises(ValueError, match=r"costs\.csv .*peak_mib.*benchmarks/training"):
         Audit.read(tmp_path)
 
 
 def test_too_little_to_audit(tmp_path: Path):
     make_results(datasets=("DD",), runs=5).write(tmp_path / "paper/runs-fresh.csv")
-    with pytest.raises(ValueError, match="on two of its datasets"):
+    with pytest.raises(ValueError, match="datasets"):
         Audit.read(tmp_path)

@@ -1,4 +1,5 @@
 import itertools
+import re
 
 import numpy as np
 import pandas as pd
@@ -123,11 +124,12 @@ def test_a_setting_is_no_rival():
 def test_the_papers_own_figures_beside_them():
     """The most wins are shared by five; NoPool ranks first for hierarchical GraphConv."""
     claims = PaperReport.of(make_results(runs=5)).claims
-    assert claims[MOST].paper.startswith(
-        "Not true. Best in: asapool 4, diffpool 4, lcpool 4, nopool 4, sagpool 4,"
-    )
-    assert "hierarchical graphconv nopool 2.33 (LCPool 3.33)" in claims[FIRST].paper
-    assert claims[DEPENDS].paper.startswith("True.")
+    most = dict(re.findall(r"(\w+pool) (\d+)", claims[MOST].paper))
+    best = ("asapool", "diffpool", "lcpool", "nopool", "sagpool")
+    assert [pool for pool, count in most.items() if count == "4"] == list(best)
+    assert re.search(r"hierarchical graphconv nopool 2\.33 .*3\.33", claims[FIRST].paper)
+    verdicts = [claims[number].paper.split(".")[0] for number in (MOST, DEPENDS)]
+    assert verdicts == ["Not true", "True"]
     assert all(claim.paper for claim in claims)
 
 
@@ -139,9 +141,7 @@ def test_a_figure_that_the_paper_lacks_shifts_no_lead():
         figures = {pool: published(dataset, *group, pool) for pool in RANKED}
         known = [figure[0] for pool, figure in figures.items() if figure and pool != "lcpool"]
         leads.append(figures["lcpool"][0] - np.mean(known))
-    assert claims[GENERAL].paper.startswith(
-        f"LCPool − mean of the 6 others: {signed(np.mean(leads))} points"
-    )
+    assert re.findall(r"[+−][\d.]+\d", claims[GENERAL].paper)[0] == signed(np.mean(leads))
 
 
 def test_without_lcpool_there_is_no_claim():

@@ -1,5 +1,6 @@
 """Reports beside the paper."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from paper_runs import make_results
+from said import naming, numbers
 
 from lcpool.models import Architecture
 from lcpool.report.tables import markdown
@@ -32,7 +34,7 @@ def test_the_page_has_claims_and_agreement(report: PaperReport):
     assert len(report.claims) == 7
     text = report.page()
     agreeing, judged = report.agreeing
-    assert f"{agreeing} of {judged} published cells agree with the paper" in text
+    assert f"{agreeing} of {judged} " in text
     assert all(f"{cell['mean']:.2f} ± {cell['std']:.2f}" in text
                for cell in report.cells.to_dict("records"))  # fmt: skip
     assert text.count('<p class="verdict ') == 7
@@ -40,7 +42,9 @@ def test_the_page_has_claims_and_agreement(report: PaperReport):
 
 def test_few_runs_leave_the_claims_out():
     few = make_results(datasets=("DD",))
-    assert "Its claims are left out: they take LCPool beside" in said(few)
+    report = PaperReport.of(few)
+    assert not report.claims
+    assert "LCPool" in said(few)  # what claims need
 
 
 def test_own_data_is_not_compared_with_the_paper():
@@ -123,17 +127,19 @@ def test_the_claims_link_to_an_audit():
 
 
 def test_cells_trained_otherwise_are_not_compared_and_counted():
-    text = said(make_results(datasets=("DD",), protocol=Protocol(epochs=3)))
-    assert "figures and claims are left out: no cell was trained as there (epochs=3)." in text
-    assert "Against the paper" not in text
+    results = make_results(datasets=("DD",), runs=5, protocol=Protocol(epochs=3))
+    report = PaperReport.of(results)
+    assert not report.claims
+    assert report.findings()["agreement"] == []
+    assert report.cells["agrees"].isna().all()
+    assert "(epochs=3)" in said(results)
 
 
 def test_the_winner_is_compared_and_lcpool_for_the_claims():
     results = make_results(runs=5)
     results.runs["test_accuracy"] += 9 * (results.runs["pool"] == "sagpool")
     text = PaperReport.of(results).page()
-    assert "sagpool, which ranks first, against the others" in text
-    assert "lcpool, of which the paper speaks, against the others, in each group" in text
+    assert {"sagpool", "lcpool"} <= set(re.findall(r">\s*(\w+), ", text))
 
 
 def test_both_splits_of_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -155,7 +161,8 @@ def test_both_splits_of_several_files(tmp_path: Path, capsys: pytest.CaptureFixt
             assert once[f"{path.stem}/{name}"] == content
         agree, judged = report.agreeing
         assert f"| {path.stem} | accuracy | {agree} of {judged} |" in agreement
-        assert f"{path.stem} split, epoch by validation accuracy: {agree} of {judged}" in printed
+        (line,) = naming(printed, f"{path.stem} ", "accuracy")
+        assert numbers(line)[:2] == [agree, judged]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
+from said import naming, numbers
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -47,27 +48,33 @@ def result() -> Result:
     return train(builtin(num_graphs=40), "nopool", runs=2, epochs=1, hidden=4, device="cpu")
 
 
+def ended(stderr: str) -> list[list[float]]:
+    """Number and epochs of the runs that ended, in the lines after those of progress."""
+    return [numbers(line)[:2] for line in naming(stderr, "accuracy") if "/" not in line]
+
+
 def test_ends_with_mean_and_std_under_both_rules(lcpool_train: Callable, tmp_path: Path):
     done = lcpool_train(*SMALL, "--epochs", 3, "--save", tmp_path / "new" / "model.pt")
     assert done.exit_code == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if "±" in line]
     assert [row.split()[1] for row in rows] == ["accuracy", "loss"]
-    assert "2 runs of 3 epochs" in done.stdout
-    assert "on CPU, 2 trained as one;" in done.stdout
-    assert "the paper" not in done.stdout
-    assert "epoch 1/3 · 2 of 2 runs going" in done.stderr
-    assert "run 1 ended after 3 epochs; chosen by accuracy:" in done.stderr
+    (made,) = naming(done.stdout, "CPU", "fresh")
+    runs, epochs, _, together, seed = numbers(made)
+    assert (runs, epochs, together, seed) == (2, 3, 2, 0)
+    assert "paper" not in done.stdout
+    assert numbers(naming(done.stderr, "1/3")[0])[:4] == [1, 3, 2, 2]
+    assert ended(done.stderr) == [[0, 3], [1, 3]]
     assert not list((tmp_path / "cache" / "checkpoints").iterdir())
     model = Model.load(tmp_path / "new" / "model.pt")
     assert len(model.predict(load_dataset("builtin"))) == 600
 
 
 def test_runs_in_several_stacks(lcpool_train: Callable):
-    done = lcpool_train(*SMALL, "--epochs", 1, "--stack", 1)
-    assert "1 of 2 runs going, 1 waiting" not in done.stderr  # The first has ended by then.
-    assert "0 of 2 runs going, 1 waiting" in done.stderr
-    assert "run 1 ended" in done.stderr
-    assert "on CPU, one at a time;" in done.stdout
+    done = lcpool_train(*SMALL, "--epochs", 1, "--stack", 1, "--json")
+    # None of 2 is trained any more, and 1 waits.
+    assert numbers(naming(done.stderr, "1/1")[0])[:5] == [1, 1, 0, 2, 1]
+    assert ended(done.stderr) == [[0, 1], [1, 1]]
+    assert json.loads(done.stdout)["stack"] == 1
 
 
 def test_a_ratio_is_what_was_written(lcpool_train: Callable):
@@ -79,7 +86,8 @@ def test_a_ratio_is_what_was_written(lcpool_train: Callable):
 def test_a_pooling_that_is_called_otherwise_is_refused_in_one_line(lcpool_train: Callable):
     done = lcpool_train(*SMALL, "--pool", "torch_geometric.nn:EdgePooling")
     assert done.exit_code == 2
-    assert "pool(x, edge_index, edge_attr, batch)" in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert all(name in line for name in ("EdgePooling", "edge_index", "edge_attr", "batch"))
 
 
 def test_a_pooling_that_changes_the_width_is_refused_in_one_line(
@@ -94,7 +102,9 @@ def test_a_pooling_that_changes_the_width_is_refused_in_one_line(
     monkeypatch.setattr(sys, "path", [*sys.path])
     done = lcpool_train(*SMALL, "--pool", "pool_that_narrows:Narrow")
     assert done.exit_code == 2
-    assert "width 3, not 8" in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "pool_that_narrows:Narrow" in line
+    assert numbers(line) == [3, 8]
 
 
 FAULTY = """\
@@ -108,14 +118,14 @@ class Plain(torch.nn.Module):
         return x, edge_index, edge_attr, batch
 class Raises(Plain):
     def look(self, x):
-        raise RuntimeError("my own bug")
+        raise RuntimeError("mine")
 class CallsTorch(Plain):
     def look(self, x):
         torch.nn.functional.linear(x, torch.ones(3, 3))
 class RaisesLater(Plain):
     def look(self, x):
         if len(x) > 4:
-            raise ValueError("too many nodes")
+            raise ValueError("nodes")
 class CannotBeMade(Plain):
     def __init__(self, channels):
         super().__init__(channels, 1)
@@ -126,18 +136,18 @@ class Returns(Plain):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "said"),
     [
-        ("Raises", "lcpool: faulty_pools.py:11: RuntimeError: my own bug"),
-        ("CallsTorch", "lcpool: faulty_pools.py:14: RuntimeError: mat1 and mat2"),
-        ("RaisesLater", "lcpool: faulty_pools.py:18: ValueError: too many nodes"),
-        ("CannotBeMade", "lcpool: faulty_pools.py:21: TypeError: "),
-        ("Returns", "lcpool: Returns: "),
-        ("NotThere", "lcpool: cannot import 'faulty_pools:NotThere'"),
+        ("Raises", ["faulty_pools.py:11:", "RuntimeError", "mine"]),
+        ("CallsTorch", ["faulty_pools.py:14:", "RuntimeError", "mat1"]),
+        ("RaisesLater", ["faulty_pools.py:18:", "ValueError", "nodes"]),
+        ("CannotBeMade", ["faulty_pools.py:21:", "TypeError", "__init__"]),
+        ("Returns", ["Returns:", "edge_attr"]),
+        ("NotThere", ["faulty_pools:NotThere"]),
     ],
 )
 def test_an_error_inside_ones_own_pooling_names_its_line(
-    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: list
 ):
     (tmp_path / "faulty_pools.py").write_text(FAULTY)
     monkeypatch.chdir(tmp_path)
@@ -145,8 +155,10 @@ def test_an_error_inside_ones_own_pooling_names_its_line(
     monkeypatch.delitem(sys.modules, "faulty_pools", raising=False)
     done = lcpool_train(*SMALL, "--runs", 1, "--pool", f"faulty_pools:{name}")
     assert done.exit_code == 2
-    assert done.stderr.splitlines()[-1].startswith(message)
-    assert "is called as" not in done.stderr or name == "Returns"
+    last = done.stderr.splitlines()[-1]
+    assert all(word in last for word in said)
+    # How a layer is called is no news to one that was called.
+    assert ("edge_attr" in done.stderr) == (name == "Returns")
 
 
 def test_without_a_dataset_the_usage_is_shown(lcpool_train: Callable):
@@ -240,7 +252,7 @@ def test_a_pooling_of_ones_own_from_the_current_folder(
     done = lcpool_train(*SMALL, "--pool", "pool_of_my_own:Mine", "--epochs", 1, "--json")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["stack"] == 1
-    assert done.stderr.count("training one run at a time") == 1
+    assert len(naming(done.stderr, "Mine")) == 1  # why the runs were not stacked
 
 
 def test_memory_that_does_not_suffice(lcpool_train: Callable, monkeypatch: pytest.MonkeyPatch):
@@ -276,13 +288,13 @@ def test_ctrl_c_and_the_same_command_continues():
     """The second time with a terminal for stderr, whose live table must not get into the JSON."""
     command = [sys.executable, "-m", "lcpool", "train", *SMALL, "--epochs", "8", "--json"]
     first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert "epoch 1/8" in first.stderr.readline()
+    assert "1/8" in first.stderr.readline()
     time.sleep(0.05)  # Into the second epoch, which is finished first.
     first.send_signal(signal.SIGINT)
     out, messages = first.communicate(timeout=60)
     assert first.returncode == 130, messages
     assert out == ""
-    assert messages.splitlines()[-1].startswith("lcpool: stopped")
+    assert messages.splitlines()[-1].startswith("lcpool: ")
     assert "Traceback" not in messages
 
     ours, theirs = pty.openpty()
@@ -291,8 +303,9 @@ def test_ctrl_c_and_the_same_command_continues():
     drawn = _read_to_the_end(ours)
     out, _ = second.communicate(timeout=60)
     assert second.returncode == 0, drawn
-    assert "continued after epoch" in drawn
-    assert "chosen by" in drawn
+    epochs = [int(epoch) for epoch in re.findall(r"(\d)/8", drawn)]
+    assert epochs[0] > 1  # It did not start over.
+    assert epochs[-1] == 8
     whole = train("builtin", "topkpool", runs=2, hidden=8, epochs=8, device="cpu").to_dict()
     assert {**json.loads(out), "seconds": 0} == json.loads(json.dumps({**whole, "seconds": 0}))
 
@@ -315,15 +328,18 @@ def test_what_was_finished_before_is_kept_and_what_is_damaged_starts_over(
     command = (*SMALL, "--epochs", 1, "--runs", 3, "--stack", 1, "--checkpoints", tmp_path)
     monkeypatch.setattr("lcpool.train.checkpoint.Checkpoint.remove", lambda _: None)
     assert lcpool_train(*command).exit_code == 0
-    assert "finished before, and kept: runs 0 to 2" in lcpool_train(*command).stderr
+    again = lcpool_train(*command).stderr
+    assert ended(again) == []
+    assert numbers(again) == [0, 2]  # the first and the last of the runs that were kept
     monkeypatch.undo()
     _, _, last = sorted(tmp_path.glob("*.ckpt"), key=lambda path: path.stat().st_mtime_ns)
     last.write_bytes(b"half")
     done = lcpool_train(*command)
     assert done.exit_code == 0, done.stderr
     assert str(last) in done.stderr
-    assert "finished before, and kept: runs 0 to 1" in done.stderr
-    assert "kept" not in lcpool_train(*command).stderr
+    assert ended(done.stderr) == [[2, 1]]
+    assert [0, 1] in map(numbers, done.stderr.splitlines())
+    assert ended(lcpool_train(*command).stderr) == [[0, 1], [1, 1], [2, 1]]
 
 
 def test_live_table_and_time_left():
@@ -366,13 +382,13 @@ def test_runs_that_predict_one_class_are_named(result: Result, capsys: pytest.Ca
     _print_result(result)
     shown = capsys.readouterr().out
     assert re.search(rf" {result.num_test} +75\.0 %", shown)
-    assert "same class" not in shown
     for run in result.runs:
         run.largest_class, run.constant = 0.95, {"accuracy": True, "loss": run.number == 1}
     _print_result(result)
-    *_, by_accuracy, by_loss = capsys.readouterr().out.splitlines()
-    assert by_accuracy.endswith("by validation accuracy: runs 0, 1")
-    assert by_loss.endswith("by validation loss: run 1")
+    *before, by_accuracy, by_loss = capsys.readouterr().out.splitlines()
+    assert len(before) == len(shown.splitlines())
+    assert (numbers(by_accuracy), numbers(by_loss)) == ([0, 1], [1])
+    assert ("accuracy" in by_accuracy, "loss" in by_loss) == (True, True)
     found = result.to_dict()["runs"][1]
     assert found["largest_class"] == 95.0
     assert found["constant"] == {"by_accuracy": True, "by_loss": True}
@@ -381,12 +397,16 @@ def test_runs_that_predict_one_class_are_named(result: Result, capsys: pytest.Ca
 def test_a_run_that_diverged(result: Result, capsys: pytest.CaptureFixture[str]):
     result.runs[1].diverged = 1
     _print_result(result)
-    assert "counted: run 1" in capsys.readouterr().out
+    counted = capsys.readouterr().out
     for choice in result.runs[1].choices.values():
         choice.epoch = 0
     result.runs[1].curves[0] = (math.nan, math.inf, 0.5)
     _print_result(result)
-    assert "not counted: run 1" in capsys.readouterr().out
+    not_counted = capsys.readouterr().out
+    assert [text.count("±") for text in (counted, not_counted)] == [2, 0]  # of two runs, of one
+    lines = [text.splitlines()[-1] for text in (counted, not_counted)]
+    assert [numbers(line) for line in lines] == [[1], [1]]
+    assert lines[0] != lines[1]
     found = json.loads(json.dumps(_without_nan(result.to_dict()), allow_nan=False))
     assert found["runs"][1]["curves"] == {
         "training_loss": [None],
@@ -402,7 +422,7 @@ def test_a_training_in_which_all_runs_diverge(
     monkeypatch.chdir(tmp_path)
     done = lcpool_train(*SMALL, "--lr", "1e30", *more)
     assert done.exit_code == 2
-    assert "all 2 runs diverged" in done.stderr
+    assert numbers(done.stderr.splitlines()[-1])[:1] == [2]
     assert "nan" not in done.stdout.lower()
     assert not Path("model.pt").exists()
     if "--json" in more:
@@ -422,9 +442,9 @@ def test_a_model_that_cannot_be_saved_is_one_line(
     monkeypatch.setattr(Model, "save", full)
     done = lcpool_train(*SMALL, "--epochs", 1, "--save", tmp_path / "model.pt")
     assert done.exit_code == 1
-    assert (
-        done.stderr.splitlines()[-1] == f"lcpool: {tmp_path / 'model.pt'}: No space left on device."
-    )
+    last = done.stderr.splitlines()[-1]
+    assert str(tmp_path / "model.pt") in last
+    assert os.strerror(errno.ENOSPC) in last
     assert "±" in done.stdout  # What was trained is shown all the same.
 
 
@@ -436,5 +456,7 @@ def test_the_command_line_alone_is_light():
         "import lcpool.cli.app\n"
         "print([name for name in ('torch', 'numpy', 'rich.live') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout.strip() == "[]"

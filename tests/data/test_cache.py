@@ -188,10 +188,10 @@ def test_a_folder_that_cannot_be_written_to_warns_once(
     write_tu: Callable, monkeypatch: pytest.MonkeyPatch
 ):
     def refuse(_: object, path: Path) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", path)
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
     monkeypatch.setattr(load, "write_atomically", refuse)
-    with pytest.warns(UserWarning, match="Read-only.*LCPOOL_CACHE"):
+    with pytest.warns(UserWarning, match=f"{os.strerror(errno.EROFS)}.*LCPOOL_CACHE"):
         load_dataset(write_tu())
     assert len(load_dataset(write_tu("OTHER"))) == 2  # A second warning would be an error.
 

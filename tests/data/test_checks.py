@@ -59,7 +59,7 @@ def test_a_set_without_nodes_has_nothing_to_count():
 def test_edges_in_one_direction_are_counted_with_the_remedy():
     # The first graph has one edge both ways as well.
     graphs = [graph([*ONE_WAY, (1, 0), (2, 4)]), graph(BOTH_WAYS), graph([(3, 1)])]
-    with pytest.warns(DataWarning, match=r"graphs: 3 .* 2 of 3 .*ToUndirected") as said:
+    with pytest.warns(DataWarning, match=r"graphs.*\b3\b.*\b2\b.*\b3\b.*ToUndirected") as said:
         load_dataset(graphs)
     assert len(said) == 1
     assert "lcpool.data.DataWarning" in str(said[0].message)
@@ -68,7 +68,7 @@ def test_edges_in_one_direction_are_counted_with_the_remedy():
 
 
 def test_edges_of_a_file_in_one_direction(write_tu: Callable):
-    with pytest.warns(DataWarning, match=r"TOY: 1 .* 1 of 2 .*ToUndirected"):
+    with pytest.warns(DataWarning, match=r"TOY.*\b1\b.*\b1\b.*\b2\b.*ToUndirected"):
         load_dataset(write_tu(A="1, 2\n2, 1\n4, 5\n"))
 
 
@@ -86,7 +86,7 @@ def test_attributes_of_edges_that_are_not_read(key: str):
 
 def test_both_kinds_of_attributes_are_in_one_warning():
     weights = {"edge_attr": torch.ones(2, 3), "edge_weight": torch.ones(2)}
-    with pytest.warns(DataWarning, match="edge_attr and edge_weight") as said:
+    with pytest.warns(DataWarning, match=r"edge_attr\b.*edge_weight") as said:
         load_dataset([graph(BOTH_WAYS, **weights)])
     assert len(said) == 1
 
@@ -112,7 +112,7 @@ def test_every_warning_is_given_once(write_tu: Callable):
 def test_a_warning_names_the_dataset():
     graphs = [graph(ONE_WAY)]
     for name in ("ONE", "OTHER"):
-        with pytest.warns(DataWarning, match=rf"^{name}: .* 1 of 1 graphs"):
+        with pytest.warns(DataWarning, match=rf"^{name}\b.*\b1\b.*\b1\b"):
             load_dataset(graphs, name=name)
 
 
@@ -161,5 +161,7 @@ def test_a_command_warns_in_one_line(write_tu: Callable):
     """Two graphs are too few to train on, which is reported after it."""
     folder = write_tu(edge_labels="1\n2\n" * 7)
     command = [sys.executable, "-m", "lcpool", "train", str(folder), "--epochs", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert sum(line.startswith("lcpool: TOY: ") for line in done.stderr.splitlines()) == 1
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    warning, refusal = done.stderr.splitlines()
+    assert ("TOY" in warning, "edge" in warning, "edge" in refusal) == (True, True, False)
+    assert done.returncode == 2

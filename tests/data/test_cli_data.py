@@ -1,8 +1,11 @@
+import errno
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from said import naming, numbers
 from typer.testing import CliRunner
 
 from lcpool.cli.app import app
@@ -48,7 +51,7 @@ def test_list_shows_what_is_here_and_what_can_be_downloaded(
 def test_get_downloads_what_is_missing(lcpool: Callable, tmp_path: Path):
     result = lcpool("get", "TOY", "builtin", "BUILTIN", "--root", tmp_path / "root")
     assert result.exit_code == 0
-    assert f"TOY: {tmp_path / 'root' / 'TOY.zip'}" in result.stdout
+    assert str(tmp_path / "root" / "TOY.zip") in result.stdout
     result = lcpool("get", "NOPE", "TOY", "--root", tmp_path / "root")
     assert result.exit_code == 1
     assert "NOPE" in result.stderr
@@ -84,7 +87,7 @@ def test_a_folder_that_cannot_be_listed_is_one_line(
     lcpool: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def refuse(self: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(self))
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
 
     monkeypatch.setattr(Path, "iterdir", refuse)
     for arguments in (["list"], ["get", "toy"], ["check", "toy"]):
@@ -101,7 +104,8 @@ def test_check_shows_sizes_and_what_is_odd(lcpool: Callable, write_tu: Callable)
     assert re.findall(r"[\d.]+", toy) == ["2", "2", "3.50", "1.50", "4"]
     assert re.findall(r"[\d.]+", builtin)[:2] == ["600", "2"]
     assert [line.split()[0] for line in odd] == ["2", "2"]  # nodes without edges, lines dropped
-    assert "TOY: 1 edges" in result.stderr  # in one direction
+    (one_way,) = naming(result.stderr, "TOY")
+    assert numbers(one_way)[:3] == [1, 1, 2]  # an edge in one direction, in 1 of 2 graphs
 
 
 def test_check_counts_edges_of_directed_sets_in_full(lcpool: Callable, write_tu: Callable):
@@ -112,7 +116,7 @@ def test_check_counts_edges_of_directed_sets_in_full(lcpool: Callable, write_tu:
 def test_check_does_not_download(lcpool: Callable, tmp_path: Path):
     result = lcpool("check", "TOY", "--root", tmp_path)
     assert result.exit_code == 1
-    assert "lcpool data get TOY" in result.stderr
+    assert "get TOY" in result.stderr
 
 
 def test_check_tells_where_a_broken_set_is_broken(
@@ -120,5 +124,6 @@ def test_check_tells_where_a_broken_set_is_broken(
 ):
     result = lcpool("check", write_tu(A="1, 2\n1, x\n"), zip_tu("FINE"))
     assert result.exit_code == 1
-    assert "TOY_A.txt, line 2" in result.stderr
+    (broken,) = naming(result.stderr, "TOY_A.txt")
+    assert numbers(broken)[:1] == [2]
     assert "FINE" in result.stdout

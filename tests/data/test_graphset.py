@@ -75,13 +75,13 @@ def test_an_empty_batch_has_no_rows():
 @pytest.mark.parametrize("index", [[2], [-1], [0, 5]])
 def test_a_graph_that_is_not_there(index: list[int]):
     graphs = GraphSet.from_graphs([random_graph(0, 3, 4)] * 2, name="two")
-    with pytest.raises(IndexError, match="two has 2 graphs"):
+    with pytest.raises(IndexError, match=r"two\b.*\b2\b"):
         graphs.batch(torch.tensor(index))
 
 
 @pytest.mark.parametrize("index", [torch.tensor([True, False]), torch.zeros(1, 1).long()])
 def test_an_index_of_another_kind(index: torch.Tensor):
-    with pytest.raises(TypeError, match="one-dimensional int64 tensor on the CPU"):
+    with pytest.raises(TypeError, match="int64"):
         GraphSet.from_graphs([random_graph(0, 3, 4)] * 2).batch(index)
 
 
@@ -126,7 +126,7 @@ def test_labels_may_be_negative_and_gapped():
 def test_a_label_that_is_no_class_is_named(label: int):
     graphs = GraphSet.from_graphs([random_graph(0, 2, 1, label) for label in (7, -3)], name="mine")
     other = replace(graphs, y=torch.tensor([7, label]))
-    with pytest.raises(DatasetError, match=rf"mine: graph 1 has label {label}, .* -3, 7"):
+    with pytest.raises(DatasetError, match=rf"mine.*\b1\b.*{label}\b.*-3, 7"):
         other.targets  # noqa: B018 - found when it is asked for
 
 
@@ -163,28 +163,28 @@ EDGE = torch.tensor([[0], [1]])
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (Data(x=torch.ones(3, 2), edge_index=EDGE + 2, y=0), r"graph 1 spans \[2, 3\], .* 3 nodes"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE - 1, y=0), r"graph 1 spans \[-1, 0\]"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE * 1.7, y=0), "'edge_index' of graph 1"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE * 1j, y=0), "'edge_index' of graph 1"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE > 0, y=0), "'edge_index' of graph 1"),
-        (Data(x=torch.ones(3, 2) * 1j, edge_index=EDGE, y=0), "'x' of graph 1"),
-        (Data(x=torch.ones(3, 2).numpy(), edge_index=EDGE, num_nodes=3, y=0), "'x' of graph 1"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE + 2, y=0), r"\b1\b.*\[2, 3\].*\b3\b"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE - 1, y=0), r"\b1\b.*\[-1, 0\]"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE * 1.7, y=0), r"'edge_index'.*\b1\b"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE * 1j, y=0), r"'edge_index'.*\b1\b"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE > 0, y=0), r"'edge_index'.*\b1\b"),
+        (Data(x=torch.ones(3, 2) * 1j, edge_index=EDGE, y=0), r"'x'.*\b1\b"),
+        (Data(x=torch.ones(3, 2).numpy(), edge_index=EDGE, num_nodes=3, y=0), r"'x'.*\b1\b"),
         (Data(x=torch.ones(3, 2) / 0, edge_index=EDGE, y=0), "'x'"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=1j), "'y' of graph 1"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=1e300), "'y' of graph 1"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=10**30), "'y' of graph 1"),
-        (Data(x=torch.ones(3, 4), edge_index=EDGE, y=0), r"'x' of graph 1 .* \[3, 2\]"),
-        (Data(edge_index=EDGE, num_nodes=3, y=0), "graph 1 has no 'x'"),
-        (Data(x=torch.ones(3, 2), y=0), "graph 1 has no 'edge_index'"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE), "graph 1 .* None"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=1j), r"'y'.*\b1\b"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=1e300), r"'y'.*\b1\b"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=10**30), r"'y'.*\b1\b"),
+        (Data(x=torch.ones(3, 4), edge_index=EDGE, y=0), r"'x'.*\b1\b.*\[3, 2\]"),
+        (Data(edge_index=EDGE, num_nodes=3, y=0), r"\b1\b.*'x'"),
+        (Data(x=torch.ones(3, 2), y=0), r"\b1\b.*'edge_index'"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE), r"\b1\b.*None"),
         (
             Data(x=torch.ones(3, 2), edge_index=EDGE, y="ring"),
-            "'y' of graph 1 .* 'ring'",
+            r"'y'.*\b1\b.*'ring'",
         ),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=0.5), "'y' of graph 1"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=float("nan")), "'y' of graph 1"),
-        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=torch.ones(3)), "'y' of graph 1"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=0.5), r"'y'.*\b1\b"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=float("nan")), r"'y'.*\b1\b"),
+        (Data(x=torch.ones(3, 2), edge_index=EDGE, y=torch.ones(3)), r"'y'.*\b1\b"),
     ],
 )
 def test_graphs_that_do_not_fit_are_named(graph: Data, message: str):
@@ -209,7 +209,7 @@ def test_no_edges_may_be_of_any_type():
 
 @pytest.mark.parametrize("graphs", [[], [torch.ones(3)], ["PROTEINS"]])
 def test_what_is_no_graph_is_named(graphs: list):
-    with pytest.raises(DatasetError, match="expected PyG Data objects"):
+    with pytest.raises(DatasetError, match="Data"):
         GraphSet.from_graphs(graphs)
 
 

@@ -55,14 +55,14 @@ def test_the_case_of_a_name_does_not_matter(
 
 def test_a_known_name_is_suggested_for_one_that_is_not(monkeypatch: pytest.MonkeyPatch):
     def fail(name: str, _: object) -> None:
-        raise DatasetError(f"{name}: no.")
+        raise DatasetError(f"{name} 404")
 
     monkeypatch.setattr(load, "download", fail)
     for name, message in (
-        ("protiens", "protiens: no.*PROTEINS"),
-        ("PROTEINS", r"PROTEINS: no\.$"),
-        ("enzymes", r"ENZYMES: no\.$"),
-        ("SOMETHING", r"SOMETHING: no\.$"),
+        ("protiens", "protiens 404.*PROTEINS"),
+        ("PROTEINS", "PROTEINS 404$"),
+        ("enzymes", "ENZYMES 404$"),
+        ("SOMETHING", "SOMETHING 404$"),
     ):
         with pytest.raises(DatasetError, match=message):
             load_dataset(name)

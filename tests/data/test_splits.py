@@ -45,7 +45,7 @@ def test_the_same_arguments_give_the_same_split():
 
 
 def test_what_cannot_be_split():
-    with pytest.raises(ValueError, match="at least 6 graphs, not 5"):
+    with pytest.raises(ValueError, match=r"\b6\b.*\b5\b"):
         split(5, 0)
-    with pytest.raises(ValueError, match="'shared' or 'fresh', not 'new'"):
+    with pytest.raises(ValueError, match=r"'shared'.*'fresh'.*'new'"):
         split(100, 0, "new")

@@ -127,7 +127,7 @@ def test_a_small_zip_that_unpacks_to_much_is_refused_unread(
         with pytest.raises(DatasetError, match=r"TOY\.zip: .*LCPOOL_MAX_GB"):
             check_archive(path)
     limit(10**8)
-    with pytest.raises(DatasetError, match=r"TOY_node_attributes\.txt, line 1000000"):
+    with pytest.raises(DatasetError, match=r"TOY_node_attributes\.txt\b.*\b1000000\b"):
         read_tu(path)
 
 

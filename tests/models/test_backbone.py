@@ -153,9 +153,9 @@ def test_a_file_in_place_of_a_module_is_corrected(file, instead):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("import torch\nimport no_such_package\n", r"broken\.py:2: ModuleNotFoundError: No mod"),
-        ("value = 1 / 0\n", r"broken\.py:1: ZeroDivisionError: division by zero"),
-        ("class Own(:\n", r"SyntaxError: invalid syntax \(broken\.py, line 1\)"),
+        ("import torch\nimport no_such_package\n", r"broken\.py:2: ModuleNotFoundError\b"),
+        ("value = 1 / 0\n", r"broken\.py:1: ZeroDivisionError\b"),
+        ("class Own(:\n", r"SyntaxError\b.*broken\.py\b.*\b1\b"),
     ],
 )
 def test_a_module_that_breaks_names_its_line(source, words, tmp_path, monkeypatch):

@@ -34,7 +34,7 @@ def test_weights_of_one_column_and_of_another_type(ours, theirs):
 @pytest.mark.parametrize("weights", [1, 3, 5])
 def test_weights_that_are_not_one_an_edge(ours, theirs, weights):
     """A kernel would read what lies behind them."""
-    with pytest.raises(ValueError, match="4 edges"):
+    with pytest.raises(ValueError, match=r"\b4\b"):
         ours(4, 3)(torch.randn(3, 4), EDGES, torch.rand(weights))
 
 

@@ -233,13 +233,13 @@ def test_no_edges_and_nothing_kept(num_nodes):
 @pytest.mark.parametrize(
     ("edges", "perm", "error", "words"),
     [
-        ([[0, 3], [1, 1]], [0], ValueError, r"'edge_index' spans \[0, 3\], but 3 nodes"),
-        ([[0, -1], [1, 1]], [0], ValueError, r"spans \[-1, 1\]"),
+        ([[0, 3], [1, 1]], [0], ValueError, r"'edge_index'.*\[0, 3\].*\b3\b"),
+        ([[0, -1], [1, 1]], [0], ValueError, r"'edge_index'.*\[-1, 1\]"),
         ([[0, 1], [1, 0]], [3], ValueError, "perm"),
         ([[0, 1], [1, 0]], [1, 1], ValueError, "perm"),
         ([[0, 1], [1, 0]], [[1]], ValueError, "perm"),
         ([[0.0, 1.0], [1.0, 0.0]], [0], TypeError, "float32"),
-        ([[0, 1]], [0], ValueError, r"shape \[2, num_edges\], not \[1, 2\]"),
+        ([[0, 1]], [0], ValueError, r"'edge_index'.*\[1, 2\]"),
     ],
 )
 def test_bad_input_is_named(edges, perm, error, words):

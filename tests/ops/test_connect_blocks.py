@@ -1,5 +1,7 @@
 """A' in blocks of rows."""
 
+import errno
+import os
 import pickle
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import torch
 from graphs import Example, graphs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from said import numbers
 
 from lcpool import cluster_connect, cluster_connect_blocks
 from lcpool.ops.connect.blocks import cut
@@ -84,7 +87,7 @@ def test_the_graph_is_its_own(backend):
 
 
 def test_threads_do_not_change_the_blocks(monkeypatch):
-    cpu = pytest.importorskip("lcpool.ops.connect.cpu")
+    cpu = pytest.importorskip("lcpool.ops.connect.cpu", reason="needs numba")
     graph = random_graph(500)
     monkeypatch.setattr(cpu, "EDGES_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
@@ -175,7 +178,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**18, before[1]))
     try:
-        with pytest.raises(OSError, match=r"File too large: '.*pooled\.npy'"):
+        with pytest.raises(OSError, match=rf"{os.strerror(errno.EFBIG)}.*pooled\.npy"):
             blocks.save(tmp_path / "pooled.npy")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -192,9 +195,9 @@ def test_a_folder_in_place_of_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("edges", "perm", "options", "error", "words"),
     [
-        ([[0, 3], [1, 1]], [0], {}, ValueError, r"'edge_index' spans \[0, 3\], but 3 nodes"),
-        ([[0, -1], [1, 1]], [0], {}, ValueError, r"spans \[-1, 1\]"),
-        ([[0, 1]], [0], {}, ValueError, r"shape \[2, num_edges\], not \[1, 2\]"),
+        ([[0, 3], [1, 1]], [0], {}, ValueError, r"'edge_index'.*\[0, 3\].*\b3\b"),
+        ([[0, -1], [1, 1]], [0], {}, ValueError, r"'edge_index'.*\[-1, 1\]"),
+        ([[0, 1]], [0], {}, ValueError, r"'edge_index'.*\[1, 2\]"),
         ([[0.0], [1.0]], [0], {}, TypeError, "float32"),
         ([[0, 1], [1, 0]], [3], {}, ValueError, "perm"),
         ([[0, 1], [1, 0]], [1, 1], {}, ValueError, "perm"),
@@ -235,9 +238,9 @@ print(star(4000, 2**17).save(sys.argv[1]).size(1), peak() - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is counted differently elsewhere")
 def test_memory_does_not_grow_with_the_output(tmp_path: Path):
     """A star of 4000 leaves becomes 16 M edges: 256 MB in one piece, 4 MB a block."""
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="plain torch has no such kernel")
     code = [sys.executable, "-c", PEAK, str(tmp_path / "pooled.npy")]
-    done = subprocess.run(code, capture_output=True, text=True, check=True)
+    done = subprocess.run(code, capture_output=True, text=True, check=True, timeout=250)
     num_edges, grown = map(int, done.stdout.split())
     assert num_edges == 4000**2
     assert grown < 24e6
@@ -246,22 +249,22 @@ def test_memory_does_not_grow_with_the_output(tmp_path: Path):
 @pytest.mark.slow
 def test_blocks_on_ray(tmp_path):
     """The example, on two workers; what a run before has finished is not found again."""
-    pytest.importorskip("ray")
+    pytest.importorskip("ray", reason="the example needs Ray: pip install 'lcpool[ray]'")
     script = Path(__file__).parents[2] / "examples/large_ray.py"
     kept = tmp_path / "000001.npy"
     np.save(kept, np.empty((2, 0), np.int32))
     done = subprocess.run(
         [sys.executable, script, "--nodes=600", f"--folder={tmp_path}", "--workers=2",
          "--edges-per-block=10000"],
-        capture_output=True, text=True, check=True,
+        capture_output=True, text=True, check=True, timeout=250,
     )  # fmt: skip
     blocks = cluster_connect_blocks(*random_graph(600), edges_per_block=10_000)
     expected = [edges.int().tolist() for edges in blocks]
     expected[1] = [[], []]
     assert [np.load(file).tolist() for file in sorted(tmp_path.glob("*.npy"))] == expected
     num_edges = sum(len(row) for row, _ in expected)
-    assert f"{len(expected)} blocks, {num_edges:,} edges" in done.stdout
+    assert [len(expected), num_edges] in [numbers(line)[:2] for line in done.stdout.splitlines()]
     other = [sys.executable, script, "--nodes=500", f"--folder={tmp_path}"]
-    refused = subprocess.run(other, capture_output=True, text=True, check=False)
+    refused = subprocess.run(other, capture_output=True, text=True, check=False, timeout=250)
     assert refused.returncode == 1
-    assert "another graph" in refused.stderr
+    assert str(tmp_path) in refused.stderr.splitlines()[-1]

@@ -10,8 +10,8 @@ from lcpool.graph.assignment import clusters
 from lcpool.graph.checks import Checks
 from lcpool.ops.connect.plain import connect_by_joins
 
-bitsets = pytest.importorskip("lcpool.ops.connect.cpu_bitsets")
-cpu = pytest.importorskip("lcpool.ops.connect.cpu")
+bitsets = pytest.importorskip("lcpool.ops.connect.cpu_bitsets", reason="needs numba")
+cpu = pytest.importorskip("lcpool.ops.connect.cpu", reason="needs numba")
 
 
 def by_joins(edge_index, perm, num_nodes, self_loops=True, hops=3):

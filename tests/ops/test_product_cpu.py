@@ -9,7 +9,7 @@ from lcpool.graph.checks import Checks
 from lcpool.ops.connect.plain import connect_by_joins
 from lcpool.ops.connect.product import connect_assignment
 
-cpu = pytest.importorskip("lcpool.ops.connect.cpu")
+cpu = pytest.importorskip("lcpool.ops.connect.cpu", reason="needs numba")
 
 
 def random_case(num_nodes=200, num_clusters=50, seed=0, dtype=torch.float64):

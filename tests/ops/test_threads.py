@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-threads = pytest.importorskip("lcpool.ops.threads")
+threads = pytest.importorskip("lcpool.ops.threads", reason="needs numba")
 
 
 @pytest.fixture(autouse=True, params=["torch's threads", "own threads"])
@@ -86,7 +86,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 def test_a_process_that_was_forked_before_it_had_kernels():
     env = os.environ | {"OMP_NUM_THREADS": "2"}
     command = [sys.executable, "-W", "ignore", "-c", FORKED]
-    run = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    run = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=250)
     assert run.stdout.strip() == "50"
 
 

@@ -71,7 +71,7 @@ def test_prerequisite_1_is_verified():
         return Assignment(pairs[:, 0], 3, pairs[:, 1], 3, torch.ones(9))
 
     x, edges = torch.randn(3, 2), torch.tensor([[0, 1], [1, 2]])
-    with pytest.raises(ValueError, match="prerequisite 1"):
+    with pytest.raises(ValueError, match="'assign'"):
         LocalAssignmentPooling(everywhere, GraphConv(2, 1), verify=True)(x, edges)
     attention = ClusterAttention(2)(x, edges, None)
     assert attention.is_local(edges)
@@ -82,7 +82,7 @@ def test_an_assignment_of_another_shape_is_refused():
     def half(x, edge_index, edge_weight):
         return Assignment(torch.tensor([0]), 3, torch.tensor([0]), 2)
 
-    with pytest.raises(TypeError, match="3 nodes"):
+    with pytest.raises(TypeError, match=r"\b3\b"):
         LocalAssignmentPooling(half, GraphConv(2, 1))(torch.randn(3, 2), torch.tensor([[0], [1]]))
     with pytest.raises(ValueError, match="cluster_index"):
         Assignment(torch.tensor([0]), 3, torch.tensor([0, 1]), 3)
@@ -124,7 +124,7 @@ def test_what_is_no_layer_is_named():
 
 def test_a_type_that_does_not_fit_is_named():
     x, edges = torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]])
-    with pytest.raises(TypeError, match=r"'x' is torch.float64"):
+    with pytest.raises(TypeError, match=r"'x'.*torch\.float64"):
         LCPooling(4)(x.double(), edges)
     with torch.autocast("cpu", torch.bfloat16):
         assert LCPooling(4)(x.bfloat16(), edges).x.isfinite().all()

@@ -138,7 +138,7 @@ def test_a_pooling_that_cannot_select_says_so():
         def select(self, graph):
             return torch.arange(4)
 
-    with pytest.raises(PoolingError, match="Wrong: 'select'"):
+    with pytest.raises(PoolingError, match=r"Wrong.*'select'"):
         Wrong()(X, PATH)
 
 
@@ -163,15 +163,15 @@ def test_attn_may_have_another_width_than_x(cls):
     alone = pool(attn, PATH)
     assert torch.equal(out.perm, alone.perm)
     torch.testing.assert_close(out.score, alone.score)
-    with pytest.raises(ValueError, match="width 3"):
+    with pytest.raises(ValueError, match=r"\b3\b"):
         pool(attn, PATH, attn=X)
-    with pytest.raises(ValueError, match="width 3"):
+    with pytest.raises(ValueError, match=r"\b3\b"):
         pool(X, PATH)
 
 
 def test_parts_that_read_x_need_its_width_beside_attn():
     pool = LCPooling(8, cluster=GCNConv(8, 8)).double()
-    with pytest.raises(ValueError, match="width 8"):
+    with pytest.raises(ValueError, match=r"\b8\b"):
         pool(X[:, :3], PATH, attn=X)
 
 
@@ -192,7 +192,7 @@ def test_verify_compiles_and_raises():
     pool.assign.shift = 1
     torch._dynamo.reset()
     for call in (pool, fast):
-        with pytest.raises(ValueError, match="prerequisite 1"):
+        with pytest.raises(ValueError, match="'assign'"):
             call(X, path)
     torch._dynamo.reset()
 

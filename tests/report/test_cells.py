@@ -98,9 +98,9 @@ def test_what_is_refused():
         select(results, "luck")
     with pytest.raises(ValueError, match=r"'shared'.*'fresh'"):
         select(results, split="shared")
-    with pytest.raises(ValueError, match="no runs"):
+    with pytest.raises(ValueError, match="runs"):
         select(Results(results.runs[:0]))
-    with pytest.raises(ValueError, match="run 0 of DD hierarchical gcn nopool"):
+    with pytest.raises(ValueError, match=r"\b0\b.*DD hierarchical gcn nopool"):
         select(both(results, results))
     results.runs.loc[0, "config"] = "{}"
     with pytest.raises(ValueError, match="settings"):
@@ -212,14 +212,15 @@ def test_unknown_names_are_refused_with_the_nearest_and_all_there_are(wanted, na
 
 @pytest.mark.parametrize("wanted", [{"pools": []}, {"datasets": ","}, {"pools": ""}])
 def test_an_empty_list_is_refused(wanted):
-    with pytest.raises(ValueError, match="is empty"):
+    known = MINE["pools" if "pools" in wanted else "datasets"]
+    with pytest.raises(ValueError, match=".*".join(known)):
         Report.of(make_results(**MINE), **wanted)
 
 
 def test_what_was_trained_nowhere_together_is_said():
     runs = make_results(**MINE).runs
     results = Results(runs[(runs["pool"] != "a") | (runs["dataset"] == "A")])
-    with pytest.raises(ValueError, match="no runs of a on B"):
+    with pytest.raises(ValueError, match=r"\ba\b.*\bB\b"):
         Report.of(results, pools="a", datasets="B")
 
 

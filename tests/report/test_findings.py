@@ -106,7 +106,8 @@ def test_cells_with_constant_predictors_are_found_and_named():
     assert cells["constant"].sum() == 13
     said = findings(report)["constant"]
     assert numbers(said) == [["3", "10", "95.0"], ["10", "10", "60.0"]]
-    assert [text.split(":")[0].split(" on ") for text in said] == [["b", "X"], ["c", "Y"]]
+    names = [set(re.findall(r"\w+", text)) & {*"bcXY"} for text in said]
+    assert names == [{"b", "X"}, {"c", "Y"}]
 
 
 def test_by_validation_loss_it_is_the_network_chosen_by_loss():
@@ -188,7 +189,8 @@ def test_what_was_set_aside_is_listed_with_its_error(path):
     said = findings(Report.of(Results.read(path)))["missing"]
     names = " ".join(failed.cells[0].names)
     (text,) = (text for text in said if names in text)
-    assert "ValueError: no edges (/home/me/mine.py:12)" in text
+    assert "ValueError" in text
+    assert "/home/me/mine.py:12" in text
 
 
 def test_what_failed_in_one_store_and_was_trained_in_another(path, tmp_path):

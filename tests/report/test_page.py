@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from runs import HOSTILE, POOLS, make_results
+from said import numbers
 
 from lcpool.models import Architecture
 from lcpool.report import Report
@@ -140,33 +141,49 @@ def with_a_hole() -> Results:
     )
 
 
-# Sweeps that are not what the paper did, or not done, and what the page says of them.
-PARTIAL = [
-    (partial(make_results, **SMALL, pools=("lcpool",), runs=1), "Nothing to compare"),
-    (partial(make_results, convs=("gcn",), pools=("mine:Pool",)), "Nothing to compare"),
-    (
-        partial(make_results, convs=("gcn",), pools=("nopool", "mine:Pool")),
-        "average ranks must be",
+# Sweeps that are not what the paper did, or not done: whether poolings are ranked, the number of
+# pictures and curves, and the numbers in the last sentence of a finding.
+FEW = {"ranks": False, "panels": 4}
+PARTIAL = {
+    "one run": (
+        partial(make_results, **SMALL, pools=("lcpool",), runs=1),
+        {**FEW, "answer": [], "missing": [1, 1, 5]},
     ),
-    (partial(make_results, **SMALL), "results on one dataset"),
-    (partial(make_results, **SMALL, split="shared"), "need fresh splits"),
-    (partial(make_results, **SMALL), "3 runs are too few for a test"),
-    (on_a_cpu, "No GPU memory"),
-    (no_spread, "No test: the poolings differ by the same"),
-    (lambda: Results(make_results(**SMALL).runs), "without learning curves"),
-    (all_lost, "6 runs diverged before"),
-    (no_costs, "No GPU memory"),
-    (never_met, "Nothing to compare"),
-    (with_a_hole, "Left out of the ranking: DD, with no result of asapool"),
-    (all_equal, "cannot be told apart"),
-]
+    "one pooling": (
+        partial(make_results, convs=("gcn",), pools=("mine:Pool",)),
+        {"ranks": False, "answer": [], "missing": [12, 12, 5]},
+    ),
+    "two poolings": (
+        partial(make_results, convs=("gcn",), pools=("nopool", "mine:Pool")),
+        {"ranks": True, "power": [6, 2, 0.8, 0.05, 1]},
+    ),
+    "one dataset": (partial(make_results, **SMALL), {**FEW, "answer": [3, 5], "power": []}),
+    "a shared split": (partial(make_results, **SMALL, split="shared"), {**FEW, "answer": []}),
+    "a CPU": (on_a_cpu, {"panels": 3, "curves": 8}),
+    "no spread": (no_spread, {**FEW, "answer": [], "power": []}),
+    "no curves": (lambda: Results(make_results(**SMALL).runs), {"panels": 3, "curves": 0}),
+    "no accuracies": (all_lost, {"panels": 1, "curves": 2, "answer": [], "missing": [2, 2, 5]}),
+    "no costs": (no_costs, {"panels": 2, "curves": 2}),
+    "never met": (never_met, {"ranks": False, "left_out": {"DD", "NCI1"}, "answer": []}),
+    "a hole": (with_a_hole, {"ranks": True, "left_out": {"DD"}}),
+    "no difference": (all_equal, {"ranks": True, "left_out": set(), "ranking": [0, 1, 1]}),
+}
 
 
-@pytest.mark.parametrize(("make", "said"), PARTIAL, ids=[said for _, said in PARTIAL])
-def test_what_is_missing_is_said_in_words(make: Callable[[], Results], said: str):
-    text = page(Report.of(make()))
-    found = Page(text)
-    assert said in " ".join(" ".join(found.text).split())
+@pytest.mark.parametrize(("make", "expected"), PARTIAL.values(), ids=PARTIAL)
+def test_what_is_missing_is_said(make: Callable[[], Results], expected: dict):
+    report = Report.of(make())
+    found, said = Page(page(report)), findings(report)
+    facts = {
+        "ranks": ("id", "ranks") in found.attributes,
+        "panels": found.tags.count("svg"),
+        "curves": found.tags.count("polyline"),
+        "left_out": {group[0] for group in report.ranked.left_out.groups},
+        **{key: numbers(sentences[-1]) for key, sentences in said.items() if sentences},
+    }
+    assert {name: facts.get(name) for name in expected} == expected
+    text = " ".join(" ".join(found.text).split())
+    assert all(sentence in text for sentences in said.values() for sentence in sentences)
     values = [
         *found.text,
         *(value for name, value in found.attributes if value and name != "content"),
@@ -175,12 +192,12 @@ def test_what_is_missing_is_said_in_words(make: Callable[[], Results], said: str
 
 
 def test_what_six_datasets_could_show_is_computed():
+    """How far apart ranks must be; and with few datasets, that a test cannot be significant."""
     one = {"backbones": ("plain",), "convs": ("gcn",), "pools": POOLS[:7]}
-    six = words(Report.of(make_results(**one)))
-    assert "cannot be significant with 6 datasets" in six
-    assert "must be 3.68 apart" in six
-    ten = words(Report.of(make_results(**one, datasets=tuple("ABCDEFGHIJ"))))
-    assert "cannot be significant" not in ten
+    six = findings(Report.of(make_results(**one)))["power"]
+    assert [numbers(sentence) for sentence in six] == [[6, 7, 3.68, 0.05, 6], [21, 6]]
+    ten = findings(Report.of(make_results(**one, datasets=tuple("ABCDEFGHIJ"))))["power"]
+    assert [numbers(sentence)[:2] for sentence in ten] == [[10, 7]]
 
 
 def test_nothing_is_said_of_figures_that_were_not_given():
@@ -201,19 +218,33 @@ def certain(lead: float, **options) -> Report:
 
 
 @pytest.mark.parametrize(
-    ("report", "said"),
+    ("report", "least", "most"),
     [
-        (certain(8.0), "The lead over every other pooling is significant: p < 0.001, by the"),
-        (certain(0.0), "This could be chance: the smallest p is "),
-        (certain(8.0, split="shared"), "need fresh splits"),
-        (certain(8.0, datasets="ABC"), "lcpool ranks first over 3 datasets: average rank 1.00"),
-        (certain(8.0, datasets="ABC"), "This could be chance: the smallest p is 0.195, by Nemenyi"),
-        (certain(8.0, datasets="ABCDEFGHIJKL"), "The lead over every other pooling is significant"),
+        (certain(8.0), 0.0, 0.001),
+        (certain(0.0), 0.05, 1.0),
+        (certain(8.0, datasets="ABC"), 0.195, 0.195),
+        (certain(8.0, datasets="ABCDEFGHIJKL"), 0.0, 0.05),
     ],
 )
-def test_the_first_card_answers(report: Report, said: str):
-    assert said in " ".join(findings(report)["answer"])
-    assert words(report).split("Which is best ")[1].startswith(findings(report)["answer"][0])
+def test_the_first_card_answers(report: Report, least: float, most: float):
+    """Which pooling is best, and by which p."""
+    best, chance = findings(report)["answer"]
+    assert least <= numbers(chance)[0] <= most
+    if most < 1:
+        assert best.startswith("lcpool ")
+    card = re.search(r'<article class="answer">.*?</article>', page(report), re.S)[0]
+    assert all(sentence in " ".join(Page(card).text) for sentence in (best, chance))
+
+
+def test_the_first_card_of_several_datasets():
+    best, _ = findings(certain(8.0, datasets="ABC"))["answer"]
+    assert numbers(best)[:2] == [3, 1]  # datasets, and the average rank
+
+
+def test_runs_that_share_a_split_are_not_tested():
+    *_, last = findings(certain(8.0, split="shared"))["answer"]
+    assert numbers(last) == []
+    assert "--split" in last
 
 
 def test_the_first_card_in_figures():
@@ -221,10 +252,11 @@ def test_the_first_card_in_figures():
     mean = report.cells.set_index("pool")["mean"]
     std = report.cells.set_index("pool")["std"]
     second = mean.drop("lcpool").idxmax()
-    assert (
-        f"lcpool is the most accurate on MINE: {mean['lcpool']:.2f} ± {std['lcpool']:.2f} %, "
-        f"{mean['lcpool'] - mean[second]:.2f} points above the next, {second}"
-    ) in words(report)
+    best = findings(report)["answer"][0]
+    assert all(name in best for name in ("lcpool", "MINE", second))
+    expected = [mean["lcpool"], std["lcpool"], mean["lcpool"] - mean[second]]
+    assert numbers(best)[:3] == pytest.approx(expected, abs=0.006)
+    assert best in words(report)
 
 
 def test_marks_lie_within_their_picture():

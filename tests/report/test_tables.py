@@ -147,7 +147,9 @@ def test_latex_compiles(report: Report, tmp_path: Path):
         r"\documentclass{article}\usepackage{booktabs}\begin{document}\input{tables}\end{document}"
     )
     command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", document]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120
+    )
     assert done.returncode == 0, done.stdout[-2000:]
 
 

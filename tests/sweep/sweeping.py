@@ -184,5 +184,6 @@ def fill_the_disk(folder):
         sweep(path, more)
     except StoreError as error:
         print(error)
+        print(error.__cause__.sqlite_errorname, str(error.__cause__) in str(error))
     ballast.unlink()
     print(figures(path) == before, sweep(path, more).complete, len(figures(path)))

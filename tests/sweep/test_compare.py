@@ -32,10 +32,10 @@ def test_datasets_by_name_and_a_store_that_keeps_them(tmp_path):
 
 
 def test_what_fails_is_missing_with_a_warning():
-    with pytest.warns(UserWarning, match="Raises.*no luck"):
+    with pytest.warns(UserWarning, match=r"Raises.*ZeroDivisionError"):
         table = lcpool.compare(GRAPHS, ["nopool", "sweep.poolings:Raises"], **SMALL)
     assert set(table.pool) == {"nopool"}
-    with pytest.raises(RuntimeError, match="no luck"):
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         lcpool.compare(GRAPHS, "sweep.poolings:Raises", **SMALL)
 
 
@@ -51,7 +51,7 @@ def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch, store):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(KeyboardInterrupt, match=r"runs\.sqlite") as caught:
         lcpool.compare(GRAPHS, "nopool", store=store, **SMALL)
-    assert ("kept in" in str(caught.value)) == (store is not None)
+    assert ("store=" in str(caught.value)) == (store is None)  # what to pass the next time
 
 
 def test_a_store_that_is_deleted_meanwhile(tmp_path, monkeypatch):
@@ -83,10 +83,10 @@ def test_a_class_in_place_of_its_name():
 
 def test_a_script_that_is_not_safe_to_import_is_told_so(monkeypatch):
     def fall(sweep: Sweep) -> None:
-        raise EngineError("no worker can be started: status 1")
+        raise EngineError("worker-1")
 
     monkeypatch.setattr(Sweep, "run", fall)
-    with pytest.raises(EngineError, match=r"status 1.*__main__"):
+    with pytest.raises(EngineError, match=r"worker-1.*__main__"):
         lcpool.compare(GRAPHS, "nopool", workers=2, **SMALL)
 
 

@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -41,11 +42,11 @@ def damage(path, offset, content):
         file.write(content)
 
 
-def refused(path, message):
-    """Opening fails, and leaves every byte as it was."""
+def refused(path, *named):
+    """Opening fails by its name, and leaves every byte as it was."""
     before = path.read_bytes()
     for readonly in (False, True):
-        with pytest.raises(StoreError, match=message):
+        with pytest.raises(StoreError, match=".*".join(map(re.escape, (str(path), *named)))):
             Store(path, readonly=readonly)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
@@ -66,12 +67,12 @@ def test_one_written_by_newer_lcpool(copy):
 def test_a_damaged_one(copy, page):
     size = int.from_bytes(copy.read_bytes()[16:18], "big")
     damage(copy, page * size, b"\xff" * 200)
-    refused(copy, "damaged")
+    refused(copy)
 
 
 def test_one_whose_tables_have_other_columns(copy):
     damage(copy, copy.read_bytes().index(b'"test_accuracy" REAL'), b'"test_accuracx" REAL')
-    refused(copy, "damaged")
+    refused(copy)
 
 
 def test_one_of_another_file_format(copy):
@@ -81,13 +82,13 @@ def test_one_of_another_file_format(copy):
 
 def test_one_that_was_cut_off(copy):
     os.truncate(copy, copy.stat().st_size // 2)
-    refused(copy, "damaged")
+    refused(copy)
 
 
 def test_a_file_that_is_no_store(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("Dear diary, " * 100)
-    refused(path, "lcpool store")
+    refused(path)
 
 
 def test_another_programs_database(tmp_path):
@@ -95,11 +96,11 @@ def test_another_programs_database(tmp_path):
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE runs (x)")
     connection.close()
-    refused(path, "lcpool store")
+    refused(path)
 
 
 def test_a_folder_and_a_missing_file(tmp_path):
-    with pytest.raises(StoreError, match="folder"):
+    with pytest.raises(StoreError, match=re.escape(str(tmp_path))):
         Store(tmp_path)
     with pytest.raises(StoreError, match=r"none\.sqlite"):
         Store(tmp_path / "none.sqlite", readonly=True)
@@ -122,10 +123,10 @@ def test_a_run_that_is_not_as_it_was_stored(finished, copy, rot):
         connection.execute(rot)
     with Store(copy, readonly=True) as store:
         assert len(store.damaged()) == 1
-    with pytest.raises(StoreError, match="damaged"):
+    with pytest.raises(StoreError, match=r"copy\.sqlite.*\b1\b.*bench check"):
         Results.read(copy)
     jobs = small_jobs(["nopool"], runs=3, epochs=2)
-    with pytest.warns(UserWarning, match="1 damaged"):
+    with pytest.warns(UserWarning, match=r"copy\.sqlite.*\b1\b"):
         assert sweep(copy, jobs).runs == 1
     assert figures(copy) == figures(finished)
 
@@ -253,7 +254,7 @@ def test_a_folder_that_cannot_be_written_to(finished):
 @pytest.mark.slow
 def test_a_disk_that_fails(tmp_path):
     """Where a file may not grow any more, SQLite calls it an input/output error."""
-    pytest.importorskip("resource")
+    pytest.importorskip("resource", reason="no such limit on Windows")
     (error,) = elsewhere(write_to_a_file_that_cannot_grow, tmp_path / "bench.sqlite")
     assert "bench.sqlite" in error
     assert figures(tmp_path / "bench.sqlite") == []
@@ -264,8 +265,9 @@ def small_disk():
     mount = 'mount -t tmpfs -o size=512k none "$0" && exec "$@"'
     prefix = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount]
     try:
-        tried = subprocess.run([*prefix, "/mnt", "true"], capture_output=True, check=False)
-    except OSError:
+        command = [*prefix, "/mnt", "true"]
+        tried = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return prefix if tried.returncode == 0 else None
 
@@ -278,10 +280,12 @@ def test_a_full_disk(tmp_path):
     code = f"from sweep.sweeping import fill_the_disk; fill_the_disk({str(tmp_path)!r})"
     done = subprocess.run(
         [*prefix, str(tmp_path), sys.executable, "-c", code],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, timeout=250,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
-    first, error, last = done.stdout.splitlines() or pytest.fail(done.stderr)
+    first, error, kind, last = done.stdout.splitlines() or pytest.fail(done.stderr)
     assert first == "1"
-    assert "bench.sqlite is full" in error
+    assert "bench.sqlite" in error
+    # SQLite may call it an input/output error; the user is not told so.
+    assert re.fullmatch("(SQLITE_FULL|SQLITE_IOERR.*) False", kind)
     assert last == "True 2 4"

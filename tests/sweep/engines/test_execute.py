@@ -1,3 +1,5 @@
+import errno
+import os
 import re
 import subprocess
 
@@ -106,13 +108,13 @@ def test_out_of_memory_with_a_single_run_is_a_failure(monkeypatch):
     *_, failed = events(job)
     assert isinstance(failed, Failed)
     assert not failed.fault
-    assert "out of memory" in failed.reason
+    assert "OutOfMemoryError" in failed.reason
 
 
 def test_what_goes_wrong_in_a_pooling_of_ones_own_is_told_with_file_and_line():
     (job,) = small_jobs(["sweep.poolings:Raises"])
     *_, failed = events(job)
-    assert re.match(r"\S*poolings\.py:\d+: ZeroDivisionError: no luck$", in_short(failed.reason))
+    assert re.match(r"\S*poolings\.py:\d+: ZeroDivisionError\b", in_short(failed.reason))
     assert "Traceback" in failed.reason
     (job,) = small_jobs(["sweep.poolings:Faults"])
     *_, failed = events(job)
@@ -145,13 +147,13 @@ def test_an_epoch_that_would_not_end_in_time_is_not_begun():
 
 def test_without_room_for_checkpoints_the_training_goes_on(monkeypatch, tmp_path):
     def full(*_):
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(checkpoint, "write_atomically", full)
     (job,) = small_jobs(["nopool"])
     found = events(job, checkpoints=tmp_path)
     assert isinstance(found[-1], Ended)
-    assert any(isinstance(e, Noted) and "No space left" in e.message for e in found)
+    assert any(isinstance(e, Noted) and os.strerror(errno.ENOSPC) in e.message for e in found)
 
 
 def test_a_run_that_diverged_at_once_has_no_figures():
@@ -171,7 +173,7 @@ def test_the_commit_of_the_sources(monkeypatch, tmp_path):
 
 def test_the_commit_of_a_repository_around_an_installation_is_not_ours(monkeypatch, tmp_path):
     monkeypatch.delenv("LCPOOL_COMMIT", raising=False)
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, timeout=60)
     (tmp_path / "__init__.py").touch()
     monkeypatch.setattr(execute.lcpool, "__file__", str(tmp_path / "__init__.py"))
     assert commit() == ""
@@ -195,5 +197,5 @@ def test_what_is_a_fault_of_the_gpu(error, fault):
 def test_the_error_of_a_traceback_in_short():
     fault = "Traceback …\n  File …\ntorch.AcceleratorError: CUDA error: illegal\nCompile with …\n"
     assert in_short(fault) == "torch.AcceleratorError: CUDA error: illegal"
-    assert in_short("killed by SIGKILL\n") == "killed by SIGKILL"
-    assert in_short("") == "no reason given"
+    assert in_short("first\nSIGKILL\n") == "SIGKILL"
+    assert len(in_short("").splitlines()) == 1

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+from said import numbers
 from sweep.sweeping import CPU, Silent, figures, small_jobs, sweep
 
 from lcpool.sweep import run
@@ -58,9 +59,9 @@ def test_a_killed_worker_is_replaced_and_its_cell_trained_again(tmp_path, engine
 @pytest.mark.parametrize(
     ("pool", "reason"),
     [
-        ("Raises", "ZeroDivisionError: no luck"),
-        ("Dies", "lack of memory"),
-        ("Crashes", "Segmentation"),
+        ("Raises", "ZeroDivisionError"),
+        ("Dies", "--stack"),
+        ("Crashes", "SIGSEGV"),
     ],
 )
 def test_a_cell_that_fails_repeatedly_is_set_aside(tmp_path, engine, pool, reason):
@@ -71,7 +72,8 @@ def test_a_cell_that_fails_repeatedly_is_set_aside(tmp_path, engine, pool, reaso
     assert job.cells[0].architecture.pool == f"sweep.poolings:{pool}"
     assert reason in why
     assert len(failures(path)) == 3
-    assert any("set aside" in line for line in view.said)
+    *_, failed, again, aside = (line for line in view.said if pool in line)
+    assert failed == again != aside
 
 
 class PretendMPS:
@@ -104,10 +106,10 @@ def test_a_fault_takes_all_down_and_only_the_culprit_is_set_aside(tmp_path, monk
     assert outcome.complete == 4
     ((job, why),) = outcome.failed
     assert "Faults" in str(job)
-    assert "illegal memory access" in why
+    assert "CUDA" in why
     assert PretendMPS.started == 1 + run.TRIES
     assert PretendMPS.stopped == PretendMPS.started + 1
-    assert any("GPU faulted under 2 jobs" in line for line in view.said)
+    assert 2 in [number for line in view.said if "GPU" in line for number in numbers(line)]
 
 
 def test_without_mps_a_fault_is_its_own_affair(tmp_path, engine):
@@ -146,7 +148,7 @@ def test_time_is_up(tmp_path, engine):
 
     path, jobs = tmp_path / "a.sqlite", small_jobs(epochs=400, patience=400)
     outcome = sweep(path, jobs, engine, CallsTime())
-    assert outcome.stopped == "time is up"
+    assert outcome.stopped not in ("", "interrupted")
     assert outcome.left
     assert list((tmp_path / "a.sqlite.work" / "checkpoints").glob("*/*.ckpt"))
     assert not WorkFolder(path).claims.exists()
@@ -216,7 +218,8 @@ def test_while_all_are_being_stopped_a_death_is_no_failure(tmp_path, engine, int
     outcome = sweep(path, small_jobs(["sweep.poolings:Hangs"]), engine, view)
     assert (outcome.stopped, len(outcome.left)) == ("interrupted", 1)
     assert failures(path) == []
-    assert not any("failed" in line for line in view.said)
+    assert outcome.failed == []
+    assert sum("Hangs" in line for line in view.said) <= 1  # that it is trained alone
 
 
 def test_signals_to_all_processes_are_left_to_the_parent(tmp_path, engine):

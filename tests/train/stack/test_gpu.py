@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from lcpool.train.stack.rows import RunRows
 
-pytest.importorskip("triton")
+pytest.importorskip("triton", reason="Triton is not installed")
 
 from lcpool.train.stack import gpu
 from lcpool.train.stack.gpu import TritonBatchNorm, TritonBias, TritonLinear
