@@ -225,7 +225,9 @@ def test_a_diverged_run_does_not_touch_the_others():
 @pytest.mark.usefixtures("way")
 def test_runs_that_leave_take_their_memory_along():
     """After dropping run 1, runs 0 and 2 go on as if nothing had happened: to 1e-7, far below the
-    1e-2 that a step with another run's memory would differ by."""
+    1e-2 that a step with another run's memory would differ by. Also while somebody holds the
+    losses, and with them the autograd graphs, of earlier steps."""
+    held = []
     models = networks(pool="sagpool")
     stack = Stack(models)
     optimizer = torch.optim.Adam(stack.model.parameters(), lr=1e-2)
@@ -234,7 +236,8 @@ def test_runs_that_leave_take_their_memory_along():
     def step(runs):
         parts = [torch.arange(6 * r, 6 * r + 6) for r in runs]
         batch = GRAPHS.batch(torch.cat(parts))
-        run_losses(stack(batch, len(runs)), batch, len(runs)).sum().backward()
+        held.append(run_losses(stack(batch, len(runs)), batch, len(runs)).sum())
+        held[-1].backward()
         optimizer.step()
         optimizer.zero_grad()
         for run, part in zip(runs, parts, strict=True):

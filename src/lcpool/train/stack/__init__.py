@@ -106,16 +106,22 @@ class Stack:
 
     def keep(self, positions: Tensor, optimizer: torch.optim.Optimizer) -> None:
         """Keep only some of the runs, with their part of the optimizer's state."""
+        kept: dict[nn.Parameter, nn.Parameter] = {}
         for leaf in self.leaves.values():
-            for parameter in leaf.parameters():
-                parameter.grad = None
-                parameter.data = parameter.data[positions]
-                memory = optimizer.state[parameter]
-                for key, value in memory.items():
-                    if value.shape:  # Adam's step count has none: it is the same for all runs.
-                        memory[key] = value[positions]
+            for name, old in list(leaf.named_parameters()):
+                # A new parameter: whoever still holds an earlier step's autograd graph (numba does,
+                # after it compiled a kernel in that step) would keep the old shape alive with it.
+                kept[old] = nn.Parameter(old.data[positions])
+                setattr(leaf, name, kept[old])
+                # Adam's step count has no shape: it is the same for all runs.
+                optimizer.state[kept[old]] = {
+                    key: value[positions] if value.shape else value
+                    for key, value in optimizer.state.pop(old, {}).items()
+                }
             for name, buffer in list(leaf.named_buffers()):
                 setattr(leaf, name, buffer[positions])
+        for group in optimizer.param_groups:
+            group["params"] = [kept.get(old, old) for old in group["params"]]
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Load the result of :meth:`tensors`, also of another number of runs."""
