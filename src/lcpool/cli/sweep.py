@@ -86,7 +86,7 @@ def local_engine(
 
 def run_sweep(jobs: list[Job], path: Path, engine: Engine, **options: Any) -> int:
     """Train what a store lacks, with options of :class:`Sweep`; returns the exit status."""
-    with contextlib.closing(engine), Store(path) as store, terminated_like_interrupted():
+    with terminated_like_interrupted(), contextlib.closing(engine), Store(path) as store:
         store.add(jobs)
         with display() as view:
             outcome = Sweep(jobs, store, engine, view, **options).run()

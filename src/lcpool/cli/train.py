@@ -38,7 +38,8 @@ def train(
     ] = None,
     root: Annotated[Path | None, place(help="Folder of datasets, also to download to.")] = None,
     checkpoints: Annotated[
-        Path | None, place(help="Folder for checkpoints.", show_default="in the user's cache")
+        Path | None,
+        place(help="Folder for checkpoints to continue from.", show_default="in the user's cache"),
     ] = None,
     save: Annotated[Path | None, place(help="Write the best run's model to this file.")] = None,
     as_json: Annotated[bool, place("--json", help="Print JSON, alone on stdout.")] = False,

@@ -198,7 +198,9 @@ def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
     With ``like``, it must have as many rows as that, on the same device.
     """
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.layout != torch.strided:
-        kind = f"{x.layout} of {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
+        kind = type(x).__name__
+        if isinstance(x, Tensor):
+            kind = str(x.dtype) if x.layout == torch.strided else f"{x.layout} of {x.dtype}"
         raise TypeError(
             f"'{name}' must be a dense tensor of floating-point features, not {kind}. Pass "
             f"{name}.float() for numbers of another type."

@@ -60,8 +60,10 @@ class Partition(Selection):
         batch = graph.batch_vector()[perm]
         sizes = None
         if not is_traced():
-            sizes = Sizes(graph.checks.fetch(batch.bincount(minlength=graph.batch_size)),
-                          batch.device)  # fmt: skip
+            # Not by bincount, which reads the smallest and the largest number from a GPU.
+            counts = batch.new_zeros(graph.batch_size)
+            counts = counts.index_add(0, batch, torch.ones_like(batch))
+            sizes = Sizes(graph.checks.fetch(counts), batch.device)
         score = None if score is None else score[perm]
         return cls(S, batch, sizes, perm if named else None, score, label=label)
 

@@ -33,13 +33,14 @@ class TrainingProgress:
 
     def __init__(self, display: Display, num_runs: int, then: OnEpoch | None = None) -> None:
         self.display, self.num_runs, self.then = display, num_runs, then
-        self.trainer: Trainer | None = None
+        # Of the current stack; not its trainer, whose memory must be free where it did not fit.
+        self.current: list[Run] = []
         self.runs: list[Run] = []
 
     def __call__(self, trainer: Trainer) -> None:
         first = trainer.runs[0].number
-        if trainer is not self.trainer:
-            self.trainer = trainer
+        if trainer.runs is not self.current:
+            self.current = trainer.runs
             self.say_kept(first)
             if trainer.epoch > 1:
                 self.display.say(f"continued after epoch {trainer.epoch - 1}")

@@ -71,8 +71,9 @@ def connect_clusters(
             perm, place = perm.contiguous(), positions(perm, edges.num_nodes)
             of_kept = batch.index_select(0, perm)
         graphs = ClusterLayout(batch, of_kept, plan.kept.ptr, most)
-        members, onto = edges.into, edges.out
-        if hops < 3:  # The cluster of a node is only the node itself.
+        if hops == 3:
+            onto, members = edges.out, edges.into
+        else:  # The cluster of a node is only the node itself; no rows of Aᵀ are sorted for it.
             members = Neighbours(torch.zeros_like(edges.out.ptr), edges.out.node)
             onto = edges.out if hops == 2 else members
         found = pattern(onto, edges.out, members, (place, perm), graphs, *options)

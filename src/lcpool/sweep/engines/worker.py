@@ -104,7 +104,7 @@ def start_process(
 
     Ctrl-C and SIGTERM do not reach the process, already while it imports.
     """
-    context, before = process_context(kind), dict(os.environ)
+    context, before = process_context(kind), {n: os.environ.get(n) for n in environment}
     pipe, theirs = context.Pipe()
     process: BaseProcess = context.Process(  # type: ignore[attr-defined] # every context has it
         target=target, args=(theirs, *arguments), daemon=True
@@ -119,7 +119,7 @@ def start_process(
     finally:
         for name in environment:
             del os.environ[name]
-        os.environ.update(before)
+        os.environ.update({name: value for name, value in before.items() if value is not None})
         if posix:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     theirs.close()

@@ -9,7 +9,7 @@ on that, and a run's result must not depend on the other runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -25,15 +25,20 @@ from lcpool.nn.score import Projection, project
 from lcpool.train.stack.rows import CannotStackError, RunRows
 
 ALIGNED = 64  # bytes: where torch lets a tensor begin
-TRITON = find_spec("triton") is not None
 
 
 def gpu_kernels(x: Tensor) -> ModuleType | None:
     """The Triton kernels, if ``x`` is on a GPU in float32 and Triton is installed."""
-    if not (TRITON and x.is_cuda and x.dtype == torch.float32):
-        return None
-    from lcpool.train.stack import gpu
+    return triton_kernels() if x.is_cuda and x.dtype == torch.float32 else None
 
+
+@cache
+def triton_kernels() -> ModuleType | None:
+    """The Triton kernels; None where Triton cannot be imported, as in :mod:`lcpool.ops.kernels`."""
+    try:
+        from lcpool.train.stack import gpu
+    except ImportError:
+        return None
     return gpu
 
 
