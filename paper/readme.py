@@ -42,7 +42,7 @@ def figures(results: Path) -> str:
     edges = structure.pivot(index="dataset", columns="pool", values="edges")
     connected = structure.pivot(index="dataset", columns="pool", values="stay_connected")
     against = {
-        "LCPool is more accurate by": (accuracy.rsub(accuracy["lcpool"], axis=0), "{:+.1f}"),
+        "accuracy: LCPool minus this one": (accuracy.rsub(accuracy["lcpool"], axis=0), "{:+.1f}"),
         "time of an epoch / LCPool's": (seconds.div(seconds["lcpool"], axis=0), "{:.1f}"),
         "edges after / before": (edges.div(edges["nopool"], axis=0), "{:.1f}"),
         "stay connected": (connected, "{:.0f} %"),
@@ -65,8 +65,8 @@ def figures(results: Path) -> str:
             f"Mean over {len(accuracy)} datasets, in brackets the lowest and the highest. Accuracy "
             f"in points on the test set, {runs['run'].nunique()} runs on fresh splits in each of "
             f"{networks} networks; time on one {devices}; edges and connected graphs after "
-            f"{structure['epochs'].max()} epochs of training. Of the accuracies that the paper "
-            f"published, {fresh[1]} agree with ours.",
+            f"{structure['epochs'].max()} epochs of training. Published accuracies that "
+            f"agree with ours: {fresh[1]}.",
         ]
     )
 

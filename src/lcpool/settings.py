@@ -166,7 +166,8 @@ class NetworkSettings(SettingsGroup):
     conv: ConvName = setting("gcn", "The graph convolution.", NETWORK, plural="convs")
     pool: str = setting(
         "lcpool",
-        f"{', '.join(ALL_POOLS)} (or lcpool-star), tgp:NAME, or your own class as module:Class.",
+        f"{', '.join(ALL_POOLS)}, tgp:NAME, or your own class as module:Class. lcpool-star is "
+        f"lcpool*.",
         NETWORK,
         plural="pools",
     )

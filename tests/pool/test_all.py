@@ -292,7 +292,7 @@ def bad_calls():
     yield "shape", ValueError, "'edge_index'", (x, PATH.t())
     yield "sparse", TypeError, "to_edge_index", (x, torch.eye(4).to_sparse())
     yield "list", TypeError, "list", (x, PATH.tolist())
-    yield "int features", TypeError, r"x\.float\(\)", (x.long(), PATH)
+    yield "int features", TypeError, r"x\)\.float\(\)", (x.long(), PATH)
     yield "3-d features", ValueError, "'x'", (x.view(4, 2, 4), PATH)
     yield "batch length", ValueError, "'batch'", (
         x, PATH, None, torch.zeros(3, dtype=torch.long))  # fmt: skip

@@ -244,8 +244,8 @@ def check_rows(x: Tensor, rows: int) -> None:
     """Raise unless ``x`` holds floating-point features and has ``rows`` rows."""
     if not x.is_floating_point() or x.dim() == 0 or x.size(0) != rows:
         raise ValueError(
-            f"'x' must hold floating-point features of {rows} rows, not {x.dtype} of shape "
-            f"{list(x.shape)}."
+            f"'x' must have floating-point features in {rows} rows (lift: one per pooled node; "
+            f"reduce: one per input node), not {x.dtype} of shape {list(x.shape)}."
         )
 
 

@@ -94,7 +94,7 @@ def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool =
             f"its edges as a [2, num_edges] tensor (torch_geometric.utils.to_edge_index)."
         )
     if index.dtype not in (torch.int64, torch.int32):
-        raise TypeError(f"'{name}' must hold int64 indices, not {index.dtype}.")
+        raise TypeError(f"'{name}' must hold int64 indices, not {index.dtype}: {name}.long().")
     if like is not None:
         check_device(name, index, like)
     if not is_traced():  # InRange checks a traced call

@@ -203,7 +203,7 @@ def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
             kind = str(x.dtype) if x.layout == torch.strided else f"{x.layout} of {x.dtype}"
         raise TypeError(
             f"'{name}' must be a dense tensor of floating-point features, not {kind}. Pass "
-            f"{name}.float() for numbers of another type."
+            f"torch.as_tensor({name}).float() for numbers of another type."
         )
     if like is not None:
         check_device(name, x, like)
@@ -248,9 +248,10 @@ def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:
         raise TypeError(f"'edge_attr' must be a tensor, not {type(edge_attr).__name__}.")
     check_device("edge_attr", edge_attr, edge_index)
     if edge_attr.dim() == 0 or edge_attr.size(0) != edge_index.size(1):
+        meant = "" if edge_attr.is_floating_point() else " Is it 'batch'? Pass that as batch=…."
         raise ValueError(
             f"'edge_attr' must have a row for each of the {edge_index.size(1)} edges, "
-            f"not shape {list(edge_attr.shape)}."
+            f"not shape {list(edge_attr.shape)}.{meant}"
         )
 
 

@@ -141,7 +141,9 @@ class Pooling(nn.Module):
                 raise TypeError("a Graph contains edge_attr and batch; do not pass them as well.")
             graph = x if isinstance(x, Graph) else replace(edge_index, x=check_features("x", x))
         elif edge_index is None:
-            raise TypeError("'edge_index' is missing: call the pooling as pool(x, edge_index, …).")
+            raise TypeError(
+                "'edge_index' is missing: call pool(data.x, data.edge_index, batch=data.batch)."
+            )
         else:
             graph = Graph.of(x, edge_index, edge_attr, batch, batch_size, self.reads_sizes)
         if width:

@@ -57,8 +57,10 @@ class ForeignPooling(Pooling):
     def _loss_of(self, out: Any, graph: Graph) -> dict[str, Any]:
         """The loss in the output of the layer, for ``Pooled``."""
         loss = getattr(out, "loss", None)
-        if loss is None or isinstance(loss, int | float):
-            return {"loss": loss} if loss else {}
+        if loss is None or (isinstance(loss, int | float) and loss == 0):
+            return {}
+        if isinstance(loss, int | float):
+            loss = graph.x.new_tensor(float(loss))
         if isinstance(loss, Tensor) and loss.numel() == 1:
             return {"loss": loss.reshape(())}
         if not isinstance(loss, Tensor) or loss.shape != (graph.batch_size,):

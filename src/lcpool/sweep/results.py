@@ -116,7 +116,7 @@ class Results:
 
 def _read(path: Path) -> Results:
     if not path.is_file():
-        raise ValueError(f"{path} is not a file of results: name a store, or an exported CSV.")
+        raise ValueError(f"{path} is no file: name a store of 'lcpool bench', or an exported CSV.")
     with path.open("rb") as file:
         if file.read(len(_SQLITE)) != _SQLITE:
             return _read_csv(path)

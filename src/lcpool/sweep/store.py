@@ -203,10 +203,10 @@ class Store:
 
     def _add_datasets(self, rows: list[tuple[Any, ...]]) -> list[str]:
         """Enter datasets; returns the names of those that are there with other data."""
-        known = {row["name"]: row["digest"] for row in self.rows("SELECT * FROM datasets")}
         query = "INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?)"
         self.connection.executemany(query, rows)
-        return [name for name, digest, *_ in rows if known.get(name, digest) != digest]
+        known = {row["name"]: row["digest"] for row in self.rows("SELECT * FROM datasets")}
+        return [name for name, digest, *_ in rows if known[name] != digest]
 
     def _replace_versions(self, cell: Cell) -> None:
         """Hide the runs of other versions of a user's pooling."""
