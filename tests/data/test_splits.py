@@ -1,13 +1,17 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcpool.data import split
+from lcpool.data import DatasetError, GraphSet, Split, builtin, split
+from lcpool.data.checks import check_columns
 
 # Graphs, and the test sizes that the decimals of the published means imply.
 TEST_SIZES = {1113: 112, 600: 60, 4337: 434, 1178: 118, 4110: 411, 467: 47}
+GRAPHS = builtin(num_graphs=60)
 
 
 @pytest.mark.parametrize("protocol", ["shared", "fresh"])
@@ -49,3 +53,35 @@ def test_what_cannot_be_split():
         split(5, 0)
     with pytest.raises(ValueError, match="'shared' or 'fresh', not 'new'"):
         split(100, 0, "new")
+
+
+# --- predefined
+
+
+def parts_of(*parts):
+    return Split(*(torch.tensor(part, dtype=torch.long) for part in parts))
+
+
+OWN = (parts_of([0, 1, 2, 3], [4], [5, 6]), parts_of([9, 8, 7, 5], [3], [2]))
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (([0, 1], [2], [1, 3]), "graph 1 is in 'train' and again in 'test'"),
+        (([0, 1, 1], [2], [3]), "graph 1 is in 'train' and again in 'train'"),
+        (([0, 1], [], [3]), "'val' is empty"),
+        (([0, 1], [2], [60]), "'test' has numbers from 60 to 60.* 0 to 59"),
+        (([0, 1], [-1], [3]), "'val' has numbers from -1"),
+        (([0], [1], [3]), "'train' has one graph"),
+    ],
+)
+def test_predefined_splits_that_cannot_be_are_refused(parts, words):
+    with pytest.raises(DatasetError, match=words):
+        check_columns(replace(GRAPHS, splits=(OWN[0], parts_of(*parts))))
+
+
+def test_a_subset_has_no_splits_and_a_copy_keeps_them():
+    graphs: GraphSet = replace(GRAPHS, splits=OWN)
+    assert graphs.subset(torch.arange(8)).splits == ()
+    assert graphs.to("cpu").splits == OWN

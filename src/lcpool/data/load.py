@@ -25,6 +25,7 @@ from lcpool.atomic import read_whole, write_atomically
 from lcpool.data.builtin import builtin
 from lcpool.data.checks import DatasetError, DataWarning, EdgeCounts, check_columns, warn_once
 from lcpool.data.graphset import GraphSet
+from lcpool.data.splits import Split
 from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
 
 BUILTIN = "builtin"
@@ -253,7 +254,8 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
         content = read_whole(path)
         if content.pop("key") != key:
             return None
-        graphs = GraphSet(**{**content, "x": content["x"].float()})
+        splits = tuple(Split(*parts) for parts in content["splits"])
+        graphs = GraphSet(**{**content, "x": content["x"].float(), "splits": splits})
         check_columns(graphs)
         return graphs
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -262,6 +264,7 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
 
 def _save(path: Path, key: list[Any], graphs: GraphSet) -> None:
     columns = {field.name: getattr(graphs, field.name) for field in fields(graphs)}
+    columns["splits"] = tuple(map(tuple, graphs.splits))  # plain tuples, which need no trust
     # One-hot features as bytes: exact, and a quarter of the size.
     small = graphs.x.to(torch.uint8)
     x = small if torch.equal(small.float(), graphs.x) else graphs.x
