@@ -25,6 +25,7 @@ from lcpool.atomic import read_whole, write_atomically
 from lcpool.data.builtin import builtin
 from lcpool.data.checks import DatasetError, DataWarning, EdgeCounts, check_columns, warn_once
 from lcpool.data.graphset import GraphSet
+from lcpool.data.predefined import as_splits
 from lcpool.data.splits import Split
 from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
 
@@ -52,6 +53,7 @@ def load_dataset(
     name_or_path: PathLike | GraphSet | Iterable[Data],
     root: PathLike | None = None,
     name: str | None = None,
+    splits: Any = None,
 ) -> GraphSet:
     """Load a dataset; datasets in text files are cached.
 
@@ -65,6 +67,9 @@ def load_dataset(
         root: the folder in which names are searched first, and to which datasets are downloaded.
             After it come the folder ``LCPOOL_DATA`` and the user's cache.
         name: what to call the dataset; by default its own name, or "graphs" for a list.
+        splits: predefined splits, in place of any that the data came with: a file of JSON, NPZ or
+            CSV, a dictionary or triple of training, validation and test graphs, or a list of these;
+            see :mod:`lcpool.data.predefined`. How many graphs they leave out is reported.
 
     Example:
         >>> load_dataset("builtin").num_classes
@@ -79,6 +84,12 @@ def load_dataset(
         rows = single_graphs(name_or_path)
         graphs = GraphSet.from_graphs(rows, own if isinstance(own, str) else "graphs")
         unread = [key for key in ("edge_attr", "edge_weight") if any(_has(g, key) for g in rows)]
+    if splits is not None:
+        graphs = replace(graphs, splits=as_splits(splits, len(graphs), graphs.name))
+        left_out = sorted({len(graphs) - sum(split.sizes) for split in graphs.splits})
+        if left_out[-1]:
+            span = " to ".join(map(str, dict.fromkeys([left_out[0], left_out[-1]])))
+            warn_once(f"{graphs.name}: the splits leave out {span} of {len(graphs)} graphs.")
     if unread:
         warn_once(
             f"{graphs.name}: the networks here do not read {' and '.join(unread)} (edge labels and "
