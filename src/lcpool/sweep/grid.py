@@ -230,12 +230,8 @@ class Grid:
 
     def cells(self, datasets: Mapping[Any, Dataset]) -> list[Cell]:
         """Every cell, datasets outermost; ``datasets`` maps :attr:`datasets` to what they are."""
-        found = []
-        for data in (datasets[one] for one in self.datasets):
-            splits = {name: data.scheme(name, self.runs) for name in self.settings["split"]}
-            for network, protocol in self.configurations():
-                found.append(Cell(data, network, replace(protocol, split=splits[protocol.split])))
-        return found
+        pairs = itertools.product(self.datasets, self.configurations())
+        return [Cell(datasets[dataset], *configuration) for dataset, configuration in pairs]
 
 
 def make_jobs(
@@ -252,7 +248,13 @@ def make_jobs(
         for source in grid.datasets:
             if source not in loaded:
                 loaded[source] = source if isinstance(source, Dataset) else Dataset.of(source, root)
-        for cell in grid.cells(loaded):
+        schemes = {
+            (loaded[source], name): loaded[source].scheme(name, grid.runs)
+            for source, name in itertools.product(grid.datasets, grid.settings["split"])
+        }
+        for asked in grid.cells(loaded):
+            scheme = schemes[asked.dataset, asked.protocol.split]
+            cell = replace(asked, protocol=replace(asked.protocol, split=scheme))
             network = replace(cell.architecture, backbone="hierarchical")
             key = config_text(network, replace(cell.protocol, split="shared"))
             runs = alike.setdefault((cell.dataset, key), {})
