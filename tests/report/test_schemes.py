@@ -23,9 +23,8 @@ ONE, TEN = "predefined-1-0123abcd", "predefined-10-0123abcd"
 
 
 def results(split, runs=10, datasets=("DD",), **more):
-    made = make_results(datasets=datasets, backbones=("plain",), convs=("gcn",), pools=POOLS,
+    return make_results(datasets=datasets, backbones=("plain",), convs=("gcn",), pools=POOLS,
                         runs=runs, split=split, **more)  # fmt: skip
-    return made
 
 
 def compared(*args, **more) -> Comparison:
@@ -117,7 +116,7 @@ def test_a_report_is_of_one_scheme():
         assert report.page()
     with pytest.raises(ValueError, match="no runs with split 'repeated-10-fold'"):
         Report.of(mixed, split="repeated-10-fold")
-    with pytest.raises(ValueError, match="'sorted'.*export it again"):
+    with pytest.raises(ValueError, match=r"'sorted'.*export it again"):
         Report.of(Results(mixed.runs.assign(split="sorted")))
 
 
