@@ -84,7 +84,7 @@ def test_bench_by_folds_and_on_the_splits_of_a_file(lcpool: Callable, dataset: P
     assert tested.tolist() == [60, 60]
     again = lcpool("bench", "--replay", "nopool/predefined-2-ff/0")
     assert "no run" in again.stderr
-    name = f"nopool/{own['split'][0]}/1"
+    name = "nopool/predefined/1"
     assert "came without splits" in lcpool("bench", "--replay", name, "--device", "cpu").stderr
     again = lcpool("bench", "--replay", name, "--device", "cpu", "--splits-file", file)
     assert "the same, curves too" in again.stdout, again.stderr

@@ -96,7 +96,8 @@ def test_values_of_other_schemes_are_as_they_are():
 
 
 def test_few_folds_are_too_few_for_a_test():
-    assert "too few" in why_no_test(compared("3-fold", 3))
+    assert "3 runs are too few" in why_no_test(compared("3-fold", 3))
+    assert "2 splits are too few" in why_no_test(compared("predefined-2-0123abcd", 10))
 
 
 # --- what is compared

@@ -62,6 +62,12 @@ def test_compare_by_folds_and_by_the_splits_of_the_data(tmp_path):
         assert len(opened.runs()) == 8 + 8 + 4
 
 
+@pytest.mark.parametrize("splits", [SPLIT, [SPLIT], "splits.json"])
+def test_compare_says_where_predefined_splits_go(splits):
+    with pytest.raises(ValueError, match="go with their data"):
+        lcpool.compare(GRAPHS, splits=splits)
+
+
 @pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
 def test_a_run_on_passed_splits_is_replayed_with_them(tmp_path):
     path, dataset = tmp_path / "runs.sqlite", Dataset.of("builtin", splits=SPLIT)

@@ -88,12 +88,6 @@ class Scheme:
         """Whether the runs have different splits, so that their spread is also that of the data."""
         return self.kind != "shared" and not (self.kind == "predefined" and self.given < 2)
 
-    def place(self, run: int) -> int:
-        """Which split a run has: runs of the same place have the same split."""
-        if self.kind == "shared":
-            return 0
-        return run % max(self.given, 1) if self.kind == "predefined" else run
-
 
 def split(
     n: int, run: int, protocol: str = "shared", seed: int = 0, classes: Tensor | None = None
@@ -190,12 +184,11 @@ def _check_folds(scheme: Scheme, runs: int, n: int, classes: Tensor | None) -> N
     labels, counts = np.unique(every, return_counts=True)
     fewest = int(counts.min())
     if k > fewest:
-        of = f"in class {int(labels[counts.argmin()])} (counted from 0)" if len(counts) > 1 else ""
+        of = f" of class {int(labels[counts.argmin()])}" if len(counts) > 1 else ""
+        fewer = f"split='{fewest}-fold' and runs={fewest}, or " if fewest > 1 else ""
         raise ValueError(
-            f"'{scheme.name}' needs {k} graphs of each class, but there are {fewest} {of}".rstrip()
-            + ": pass "
-            + (f"split='{fewest}-fold' and runs={fewest}, or " if fewest > 1 else "")
-            + "split='fresh'."
+            f"'{scheme.name}' needs {k} graphs of each class, but there are {fewest}{of}: pass "
+            f"{fewer}split='fresh'."
         )
 
 
@@ -205,12 +198,7 @@ def split_graphs(graphs: GraphSet, run: int, name: str, seed: int = 0) -> Split:
     if scheme.kind == "predefined":
         resolved(graphs, name)
         return graphs.splits[run % len(graphs.splits)]
-    return split(len(graphs), run, name, seed, classes_of(graphs))
-
-
-def classes_of(graphs: GraphSet) -> Tensor | None:
-    """The class of each graph on the host, if each has one."""
-    return graphs.targets.cpu() if graphs.classes else None
+    return split(len(graphs), run, name, seed, graphs.targets.cpu() if graphs.classes else None)
 
 
 def resolved(graphs: GraphSet, name: str, runs: int = 1) -> str:
@@ -227,7 +215,7 @@ def resolved(graphs: GraphSet, name: str, runs: int = 1) -> str:
         )
     if scheme.kind == "fold":
         try:
-            _check_folds(scheme, runs, len(graphs), classes_of(graphs))
+            _check_folds(scheme, runs, len(graphs), graphs.y.cpu() if graphs.classes else None)
         except ValueError as error:
             raise ValueError(f"{graphs.name}: {error}") from None
     if scheme.kind != "predefined":

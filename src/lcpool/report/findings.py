@@ -116,7 +116,8 @@ def why_no_test(c: Comparison) -> str:
         return ""
     runs = int(pairs["splits"].min())
     if runs < FEWEST_RUNS:
-        return f"{count(runs, 'run')} are too few for a test, which needs {FEWEST_RUNS}."
+        of = "split" if c.schemes[c.varied[0]].kind == "predefined" else "run"
+        return f"{count(runs, of)} are too few for a test, which needs {FEWEST_RUNS}."
     return "No test: the poolings differ by the same number of points in every run."
 
 

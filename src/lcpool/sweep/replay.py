@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from lcpool.data.predefined import as_splits
-from lcpool.data.splits import digest
+from lcpool.data.splits import Scheme, digest
 from lcpool.settings import labels, read_config_text, unnamed
 from lcpool.sweep.engine import Finished, Task
 from lcpool.sweep.engines.execute import execute
@@ -80,7 +80,8 @@ def find(store: Store, name: str) -> Row:
 def _names(row: Row) -> set[str]:
     """All words that name a cell."""
     settings = {f"{name}={value}" for name, value in _settings(row).items()}
-    return {row["id"], *(str(row[column]) for column in NAMES), *settings}
+    family = Scheme.of(row["split"]).family
+    return {row["id"], family, *(str(row[column]) for column in NAMES), *settings}
 
 
 def _settings(row: Row) -> dict[str, Any]:
