@@ -82,7 +82,7 @@ def test_runs_on_the_same_predefined_split_are_one_observation():
     assert pairs["splits"]["topkpool"] == 10
     assert pairs["p"]["topkpool"] == pytest.approx(literal(differences, 118 / 942))
     cell = gather(select(results(TEN, 30))).iloc[0]
-    runs = select(results(TEN, 30)).query("pool == @cell.pool")["accuracy"].to_numpy()
+    runs = select(results(TEN, 30)).query("pool == @cell.pool")["test_accuracy"].to_numpy()
     half = over_splits(runs.reshape(3, 10).mean(axis=0), 118 / 942).half_width()
     assert cell["high"] - cell["low"] == pytest.approx(2 * half)
 
