@@ -248,7 +248,7 @@ class PlainLoop:
         pin: bool,
     ) -> None:
         self.device, self.pin = device, pin
-        split = protocol.split_of(len(graphs), 0)
+        split = protocol.split_of(graphs, 0)
         graphs = replace(graphs, edge_attr=None)
         train, val = (graphs.subset(part).to_graphs() for part in (split.train, split.val))
         more = {"num_workers": workers, "persistent_workers": workers > 0, "pin_memory": pin}
@@ -598,7 +598,7 @@ def write_costs(results: Iterable[Cell], path: Path, host: dict[str, Any]) -> No
 def describe(graphs: GraphSet, args: argparse.Namespace) -> str:
     """A dataset, and what an epoch of it is."""
     protocol = endless(args)
-    split = protocol.split_of(len(graphs), 0)
+    split = protocol.split_of(graphs, 0)
     steps = len(protocol.batches(split.train, 0, 1))
     return (
         f"{graphs.name}: {steps} steps over {len(split.train):,} graphs, {len(split.val):,} to "

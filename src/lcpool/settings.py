@@ -37,6 +37,12 @@ ALL_POOLS = (*POOLS, *RIVALS)
 LCPOOLS = ("lcpool", "lcpool*")
 # How many nodes they leave follows from the graph alone.
 WITHOUT_RATIO = ("nopool", "kmis", "edgepool", "graclus")
+# All values of `split`. Predefined splits have their number and a digest once the data is known.
+SPLIT_NAMES = (
+    r"(?P<kind>shared|fresh|stratified|predefined)"
+    r"((?<=predefined)-(?P<given>[1-9]\d*)-[0-9a-f]{8})?"
+    r"|(?P<repeated>repeated-)?(?P<folds>[2-9]|[1-9]\d{1,3})-fold"
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,6 +60,7 @@ class Setting:
     help: str  # what it does, in one sentence
     scope: str  # the group it is shown in
     choices: tuple[Any, ...] = ()  # all allowed values, if they are few
+    pattern: str = ""  # a regular expression of further values
     least: float | None = None
     most: float = math.inf
     above: float | None = None  # a number must be finite and larger than this
@@ -77,7 +84,8 @@ class Setting:
             value = int(value)
         elif isinstance(value, Real) and not isinstance(value, bool):
             value = float(value)
-        if self.choices and value not in self.choices:
+        further = self.pattern and re.fullmatch(self.pattern, value)
+        if self.choices and value not in self.choices and not further:
             listed = ", ".join(map(str, self.choices))
             raise ValueError(f"'{name}' cannot be {value!r}: choose one of {listed}.")
         if self.least is not None and value < self.least:
@@ -140,7 +148,8 @@ def declared(group: type) -> dict[str, Setting]:
         hint = hints[one.name]
         choices = get_args(hint) if get_origin(hint) is Literal else ()
         kinds = (type(choices[0]),) if choices else get_args(hint) or (hint,)
-        found[one.name] = Setting(one.name, kinds, one.default, choices=choices, **one.metadata)
+        more = {"choices": choices, **one.metadata}
+        found[one.name] = Setting(one.name, kinds, one.default, **more)
     return found
 
 
@@ -212,12 +221,15 @@ class ProtocolSettings(SettingsGroup):
     patience: int = setting(
         50, "Stop after this many epochs without improvement.", PROTOCOL, least=1
     )
-    split: Literal["shared", "fresh"] = setting(
+    split: str = setting(
         "fresh",
-        "fresh: a new split for each run, as significance tests need; shared: one split for all "
-        "runs, as in the paper.",
+        "fresh: a new random split for each run; shared: one for all runs, as in the paper; "
+        "stratified: as fresh, with the proportions of the classes; K-fold: run r tests on fold r, "
+        "repeated: dealt anew every K runs; predefined: the splits that came with the data.",
         PROTOCOL,
         plural="splits",
+        choices=("shared", "fresh", "stratified", "10-fold", "repeated-10-fold", "predefined"),
+        pattern=SPLIT_NAMES,
     )
     seed: int = setting(
         0, "Seed of all random choices.", PROTOCOL, least=0, most=2**32 - 1, plural="seeds"

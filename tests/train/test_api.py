@@ -326,7 +326,7 @@ def test_poolings_of_the_users_own_give_a_network_at_the_end(pool, tmp_path):
     best = max(
         result.runs, key=lambda r: (r.choices["accuracy"].accuracy, -r.choices["accuracy"].loss)
     )
-    test = GRAPHS.subset(result.protocol.split_of(40, best.number).test)
+    test = GRAPHS.subset(result.protocol.split_of(GRAPHS, best.number).test)
     result.model.save(tmp_path / "model.pt")
     for model in (result.model, Model.load(tmp_path / "model.pt", trust=True)):
         chosen = model.probabilities(test)
@@ -426,7 +426,7 @@ def test_the_model_is_the_best_run_at_its_chosen_epoch(pool, stack):
     best = max(
         result.runs, key=lambda r: (r.choices["accuracy"].accuracy, -r.choices["accuracy"].loss)
     )
-    split = result.protocol.split_of(len(GRAPHS), best.number)
+    split = result.protocol.split_of(GRAPHS, best.number)
     chosen = best.choices["accuracy"]
     for index, expected in (
         (split.val, (chosen.accuracy, chosen.loss)),

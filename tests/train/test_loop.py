@@ -196,7 +196,7 @@ def test_the_accuracy_reported_is_that_of_the_chosen_epoch_and_not_the_best():
     better a network does on all others, the worse on them."""
     protocol = Protocol(lr=0.005, batch_size=16, epochs=8, patience=8, split="shared")
     graphs, architecture = easy(), Architecture(pool="nopool", hidden=8)
-    test = protocol.split_of(60, run=0).test
+    test = protocol.split_of(graphs, run=0).test
     graphs = replace(graphs, y=graphs.y.index_copy(0, test, 1 - graphs.y[test]))
     trainer = Trainer(graphs, architecture, protocol, range(3))
     batch, seen = graphs.batch(test), [[], [], []]
@@ -308,7 +308,8 @@ def test_networks_that_give_one_class_to_all_test_graphs_are_marked(monkeypatch)
 
 def test_classes_that_change_from_batch_to_batch_are_not_constant(monkeypatch):
     """The first test graphs are all of one class, the others of the other, and predicted so."""
-    graphs, parts = easy(), Protocol().split_of(60, run=0)
+    graphs = easy()
+    parts = Protocol().split_of(graphs, run=0)
     zeros, ones = ((graphs.y == c).nonzero().flatten() for c in (0, 1))
     test = torch.cat([zeros[:4], ones[:2]])
     splits = [Split(parts.train, parts.val, index) for index in (test, zeros[:6])]

@@ -1,13 +1,13 @@
 """The protocol: splits, orders, batches, and how an epoch is chosen."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcpool.data import split
+from lcpool.data import GraphSet, Split, split
 from lcpool.train import RULES, Protocol
 from lcpool.train.protocol import EpochChoice, derive
 
@@ -29,6 +29,13 @@ def sizes(num_graphs, **options):
 
 def order(train, run=0, epoch=1, **options):
     return tuple(torch.cat(Protocol(**options).batches(train, run, epoch)).tolist())
+
+
+def graphs(number):
+    """So many graphs without nodes, of two classes."""
+    edges, y = torch.empty(2, 0, dtype=torch.long), torch.arange(number) % 2
+    begins = torch.zeros(number + 1, dtype=torch.long)
+    return GraphSet("empty", torch.empty(0, 1), edges, begins, begins, y, (0, 1))
 
 
 def choice(rule, *offers):
@@ -63,6 +70,7 @@ def test_the_defaults_are_the_papers():
         ({"lr": float("nan")}, "'lr'"),
         ({"lr": float("inf")}, "'lr'"),
         ({"split": "new"}, "'new'.*shared, fresh"),
+        ({"split": "1-fold"}, "'1-fold'.*10-fold"),
     ],
 )
 def test_bad_values_are_refused_by_name(options, words):
@@ -133,7 +141,7 @@ def test_random_choices_leave_the_global_ones_alone():
     torch.manual_seed(0)
     before = torch.get_rng_state()
     Protocol().batches(torch.arange(40), run=0, epoch=1)
-    Protocol().split_of(40, run=0)
+    Protocol().split_of(graphs(40), run=0)
     Protocol().init_seed(0)
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -160,21 +168,21 @@ def test_no_two_purposes_share_a_seed():
 @pytest.mark.parametrize("way", ["shared", "fresh"])
 def test_the_six_datasets_are_split_as_in_the_paper(name, way):
     num_graphs, expected = SIZES[name]
-    parts = Protocol(split=way).split_of(num_graphs, run=0)
+    parts = Protocol(split=way).split_of(graphs(num_graphs), run=0)
     assert [len(part) for part in parts] == expected
     assert torch.cat(parts).sort().values.tolist() == list(range(num_graphs))
 
 
 def test_a_shared_split_is_that_of_all_runs():
     protocol = Protocol(split="shared")
-    first = torch.cat(protocol.split_of(467, run=0))
+    first = torch.cat(protocol.split_of(graphs(467), run=0))
     for run in range(1, 10):
-        assert torch.equal(torch.cat(protocol.split_of(467, run)), first)
+        assert torch.equal(torch.cat(protocol.split_of(graphs(467), run)), first)
 
 
 def test_fresh_splits_are_of_each_run_and_seed():
     splits = {
-        tuple(torch.cat(Protocol(split="fresh", seed=seed).split_of(60, run)).tolist())
+        tuple(torch.cat(Protocol(split="fresh", seed=seed).split_of(graphs(60), run)).tolist())
         for seed in range(3)
         for run in range(10)
     }
@@ -183,9 +191,33 @@ def test_fresh_splits_are_of_each_run_and_seed():
 
 @pytest.mark.parametrize("way", ["shared", "fresh"])
 def test_a_split_is_that_of_the_protocols_seed_and_run(way):
-    found = Protocol(split=way, seed=3, lr=0.1, patience=7).split_of(60, run=2)
+    found = Protocol(split=way, seed=3, lr=0.1, patience=7).split_of(graphs(60), run=2)
     for part, expected in zip(found, split(60, 2, way, 3), strict=True):
         assert torch.equal(part, expected)
+
+
+@pytest.mark.parametrize("way", ["stratified", "10-fold", "repeated-10-fold"])
+def test_other_schemes_follow_the_classes_of_the_graphs(way):
+    found = Protocol(split=way, seed=3).split_of(graphs(61), run=2)
+    expected = split(61, 2, way, 3, torch.arange(61) % 2)
+    assert all(map(torch.equal, found, expected))
+
+
+def test_predefined_splits_are_part_of_the_settings():
+    own = Split(torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3]))
+    protocol = Protocol(split="predefined").on(replace(graphs(6), splits=(own,)), runs=10)
+    assert protocol.split.startswith("predefined-1-")
+    assert protocol.split_of(replace(graphs(6), splits=(own,)), 9) is own
+    other = own._replace(test=torch.tensor([4]))
+    with pytest.raises(ValueError, match="other splits"):
+        protocol.split_of(replace(graphs(6), splits=(other,)), 0)
+
+
+def test_what_a_scheme_cannot_do_is_refused():
+    with pytest.raises(ValueError, match="runs=10, or split='repeated-10-fold'"):
+        Protocol(split="10-fold").on(graphs(60), runs=11)
+    with pytest.raises(ValueError, match="needs 40 graphs of each class"):
+        Protocol(split="40-fold").on(graphs(60), runs=10)
 
 
 # --- choices

@@ -175,8 +175,16 @@ def cramped(part, stop_at=None):
 )
 def test_in_stacks(stop_at, said):
     device = torch.device("cpu")
-    stacks = in_stacks(range(5), 5, lambda part: cramped(part, stop_at), device, int)
+    stacks = in_stacks(
+        range(5), 5, lambda part: cramped(part, stop_at), device, int, kind=lambda run: "same"
+    )
     assert list(stacks) == said
+
+
+def test_runs_with_other_numbers_of_graphs_are_another_stack():
+    sizes = dict(enumerate([7, 7, 7, 8, 7, 7]))
+    stacks = in_stacks(range(6), 2, cramped, torch.device("cpu"), int, sizes.__getitem__)
+    assert list(stacks) == [[0, 1], [2], [3], [4, 5]]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,10 @@ def bench(
         list[str] | None,
         what("--datasets", "--dataset", "-d", help="TU names or paths.", show_default="builtin"),
     ] = None,
+    splits_file: Annotated[
+        Path | None,
+        what(help="Train on the splits of a .json, .npz or .csv file (predefined), one dataset."),
+    ] = None,
     *,
     stack: Annotated[
         int | None, place(help="The most runs to train as one.", show_default="as many as fit")
@@ -80,8 +84,9 @@ def bench(
     """Compare poolings: every dataset, backbone, convolution and pooling, several runs of each.
 
     Every setting takes a list, with commas or by repeating the option, and all combinations are
-    trained; 'all' or 'both' means all choices (--pool all, --split both). Runs that the store has
-    are not trained again; interrupted ones continue. Several commands can share one store.
+    trained; 'all' means all choices, 'both' the paper's two (--pool all, --split both). Runs that
+    the store has are not trained again; interrupted ones continue. Several commands can share one
+    store.
     """
     if context.invoked_subcommand is not None:
         return
@@ -91,7 +96,7 @@ def bench(
         from lcpool.cli import sweep
 
         if replay is not None:
-            raise typer.Exit(sweep.print_replay(store, replay, device))
+            raise typer.Exit(sweep.print_replay(store, replay, device, splits_file))
         said = given(context, settings)
         if datasets is not None:
             said["dataset"] = [name for part in datasets for name in part.split(",") if name]
@@ -99,7 +104,7 @@ def bench(
         timeout = _seconds("--epoch-timeout", epoch_timeout)
         if stack is not None and stack < 1:
             raise ValueError(f"--stack must be at least 1, not {stack}.")
-        jobs = sweep.jobs_of(paper, file, said, root, stack)
+        jobs = sweep.jobs_of(paper, file, said, root, stack, splits_file)
         if dry_run:
             sweep.print_jobs(jobs, store)
             return
@@ -159,15 +164,16 @@ def check(store: Annotated[Path, typer.Argument(help="A store.")]) -> None:
 def export(
     store: Annotated[Path, typer.Argument(help="A store.")],
     to: Annotated[Path, typer.Argument(help="A CSV file, or a folder for runs.csv.")],
-    split: Annotated[str | None, typer.Option(help="Only shared, or only fresh.")] = None,
+    split: Annotated[str | None, typer.Option(help="Only fresh, 10-fold, …")] = None,
 ) -> None:
     """Write the runs as CSV, and their learning curves beside it as NPZ."""
     with one_line_errors("stopped."):
+        from lcpool.data.splits import of_family
         from lcpool.sweep.results import Results
 
         results = Results.read(store)
         if split is not None:
-            results = results.where(split=split)
+            results = results.where(split=of_family(results.runs["split"], split))
         path = results.write(to)
         typer.echo(f"{len(results.runs)} runs are in {path}")
 

@@ -81,6 +81,10 @@ def check(
             f"{graphs.name}: {len(graphs)} graphs, {graphs.num_classes} classes, {nodes:.2f} nodes "
             f"and {edges:.2f} edges per graph, {graphs.num_features} node features"
         )
+        if graphs.splits:
+            sizes = "; ".join("/".join(map(str, split.sizes)) for split in graphs.splits[:3])
+            more = "; …" if len(graphs.splits) > 3 else ""
+            typer.echo(f"  predefined splits, {len(graphs.splits)}: {sizes}{more} graphs")
         for sentence in oddities(graphs):
             typer.echo(f"  {sentence}")
         if path and (dropped := count_edge_lines(path) - graphs.edge_index.size(1)):

@@ -12,8 +12,8 @@ from lcpool.settings import ALL_POOLS, POOLS, RUNS, SETTINGS, Setting, scopes
 
 # In the order of the help panels.
 OPTIONS = [one for scope in scopes([RUNS, *SETTINGS.values()]).values() for one in scope]
-# Stands for all choices, where several can be given.
-EVERY = ("all", "both")
+# Stand for all choices, and for the first two, which are the paper's, where several can be given.
+ALL, BOTH = "all", "both"
 
 Command = Callable[..., Any]
 
@@ -91,8 +91,8 @@ def _read(one: Setting, value: Any) -> Any:
     for part in value:
         if not isinstance(part, str):
             found.append(part)
-        elif part in EVERY and (choices := ALL_POOLS if one.name == "pool" else one.choices):
-            found += choices
+        elif part in (ALL, BOTH) and (choices := ALL_POOLS if one.name == "pool" else one.choices):
+            found += choices if part == ALL or one.name == "pool" else choices[:2]
         else:
             found += [one.parse(item) for item in part.split(",") if item]
     return found

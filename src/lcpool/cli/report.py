@@ -25,7 +25,7 @@ def report(
         str, typer.Option(help="What chose the epochs: accuracy or loss.")
     ] = "accuracy",
     split: Annotated[
-        str | None, typer.Option(help="shared or fresh.", show_default="fresh, if there are any")
+        str | None, typer.Option(help="Of which splits.", show_default="fresh, if there are any")
     ] = None,
     pools: Annotated[
         list[str] | None,

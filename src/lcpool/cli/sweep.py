@@ -22,19 +22,32 @@ from lcpool.settings import changed
 from lcpool.sweep.engine import Engine, in_short
 from lcpool.sweep.engines.local import LocalEngine, devices
 from lcpool.sweep.engines.worker import try_out
-from lcpool.sweep.grid import Grid, Job, make_jobs, over_each_other, read_grids
+from lcpool.sweep.grid import Dataset, Grid, Job, make_jobs, over_each_other, read_grids
 from lcpool.sweep.replay import replay
 from lcpool.sweep.run import Outcome, Sweep, counted
 from lcpool.sweep.store import Store, WorkFolder, differing
+from lcpool.train.api import with_predefined
 from lcpool.train.device import pick_device
 
 
 def jobs_of(
-    paper: bool, file: Path | None, settings: dict[str, Any], root: Path | None, stack: int | None
+    paper: bool,
+    file: Path | None,
+    settings: dict[str, Any],
+    root: Path | None,
+    stack: int | None,
+    splits: Path | None = None,
 ) -> list[Job]:
     """The jobs of a file, of the paper, or of the options alone."""
     if paper and file is not None:
         raise ValueError("give either --paper or --file, not both.")
+    if splits is not None:
+        named = settings.get("dataset", [])
+        if len(named) != 1:
+            found = ", ".join(named) or "none"
+            raise ValueError(f"--splits-file is about one dataset: name it with -d, not {found}.")
+        of_file = Dataset.of(named[0], root, splits=splits)
+        settings = with_predefined({**settings, "dataset": [of_file]})
     if file is not None:
         grids = read_grids(file, settings)
     else:
@@ -135,10 +148,10 @@ def conclude(outcome: Outcome, store: Path) -> int:
     return FAILED if outcome.failed else UNFINISHED if outcome.left else 0
 
 
-def print_replay(path: Path, name: str, device: str | None) -> int:
+def print_replay(path: Path, name: str, device: str | None, splits: Path | None = None) -> int:
     """Train a stored run again and print both results; returns the exit status."""
     with Store(path, readonly=True) as store, contextlib.redirect_stdout(sys.stderr):
-        stored, again = replay(store, name, pick_device(device))
+        stored, again = replay(store, name, pick_device(device), splits)
     for column in ("test_accuracy", "test_accuracy_by_loss", "epoch", "epoch_by_loss", "epochs"):
         typer.echo(f"{column}: stored {stored[column]}, now {again[column]}")
     differ = differing(stored, again)

@@ -30,6 +30,10 @@ def train(
     context: typer.Context,
     dataset: Annotated[str, typer.Argument(help="A TU name, a folder or zip, or 'builtin'.")],
     *,
+    splits_file: Annotated[
+        Path | None,
+        place(help="Train on the splits of a .json, .npz or .csv file (predefined)."),
+    ] = None,
     device: Annotated[
         str | None, place(help="cpu, cuda or cuda:N.", show_default="a GPU if there is one")
     ] = None,
@@ -67,8 +71,8 @@ def train(
             check_own_pooling(pool, own.hidden, own.ratio)
         with own_errors(pool):
             result = train_network(
-                dataset, **said, device=device, stack=stack, root=root, progress=True,
-                checkpoints=_checkpoint_folder(checkpoints), keep_checkpoints=True,
+                dataset, **said, splits=splits_file, device=device, stack=stack, root=root,
+                progress=True, checkpoints=_checkpoint_folder(checkpoints), keep_checkpoints=True,
             )  # fmt: skip
     with one_line_errors("stopped."):
         if as_json:
@@ -155,7 +159,11 @@ def _print_result(result: Result) -> None:
 
     a, rows, lines = result.architecture, [], _circumstances(result)
     # The share of the largest class is the accuracy of always predicting it.
-    data = (str(result.num_test), _in_percent(result.largest_class, 1))
+    sizes = sorted({run.num_test for run in result.runs})
+    data = (
+        " or ".join(map(str, sizes)) if len(sizes) < 3 else f"{sizes[0]} to {sizes[-1]}",
+        _in_percent(result.largest_class, 1),
+    )
     for rule in RULES:
         spread = f" ± {result.std(rule):.2f}" if len(result.accuracies(rule)) > 1 else ""
         rows.append((f"validation {rule}", _in_percent(result.mean(rule), 2, spread), *data))

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
 from lcpool.data.checks import DatasetError, check_columns, warn_once
+from lcpool.data.splits import Split
 from lcpool.graph.checks import Trust
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
@@ -75,6 +76,7 @@ class GraphSet:
             classes, if the graphs have no labels.
         classes: the labels, sorted. A subset has the classes of the whole set.
         edge_attr: features of each edge, ``[edges, features]``, or None.
+        splits: the splits that came with the data, on the host, or none. A subset has none.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
@@ -92,6 +94,7 @@ class GraphSet:
     y: Tensor
     classes: tuple[int, ...]
     edge_attr: Tensor | None = None
+    splits: tuple[Split, ...] = ()
 
     @classmethod
     def from_graphs(cls, graphs: Iterable[Data], name: str = "graphs") -> GraphSet:
@@ -219,6 +222,7 @@ class GraphSet:
             edge_ptr=cumsum(self.edge_counts[index]).to(self.x.device),
             y=self.y[index.to(self.y.device)],
             edge_attr=part.edge_attr,
+            splits=(),
         )
 
     def to_graphs(self) -> list[Data]:

@@ -25,6 +25,8 @@ from lcpool.atomic import read_whole, write_atomically
 from lcpool.data.builtin import builtin
 from lcpool.data.checks import DatasetError, DataWarning, EdgeCounts, check_columns, warn_once
 from lcpool.data.graphset import GraphSet
+from lcpool.data.predefined import as_splits
+from lcpool.data.splits import Split
 from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
 
 BUILTIN = "builtin"
@@ -51,6 +53,7 @@ def load_dataset(
     name_or_path: PathLike | GraphSet | Iterable[Data],
     root: PathLike | None = None,
     name: str | None = None,
+    splits: Any = None,
 ) -> GraphSet:
     """Load a dataset; datasets in text files are cached.
 
@@ -64,6 +67,9 @@ def load_dataset(
         root: the folder in which names are searched first, and to which datasets are downloaded.
             After it come the folder ``LCPOOL_DATA`` and the user's cache.
         name: what to call the dataset; by default its own name, or "graphs" for a list.
+        splits: predefined splits, in place of any that the data came with: a file of JSON, NPZ or
+            CSV, a dictionary or triple of training, validation and test graphs, or a list of these;
+            see :mod:`lcpool.data.predefined`. How many graphs they leave out is reported.
 
     Example:
         >>> load_dataset("builtin").num_classes
@@ -78,6 +84,12 @@ def load_dataset(
         rows = single_graphs(name_or_path)
         graphs = GraphSet.from_graphs(rows, own if isinstance(own, str) else "graphs")
         unread = [key for key in ("edge_attr", "edge_weight") if any(_has(g, key) for g in rows)]
+    if splits is not None:
+        graphs = replace(graphs, splits=as_splits(splits, len(graphs), graphs.name))
+        left_out = sorted({len(graphs) - sum(split.sizes) for split in graphs.splits})
+        if left_out[-1]:
+            span = " to ".join(map(str, dict.fromkeys([left_out[0], left_out[-1]])))
+            warn_once(f"{graphs.name}: the splits leave out {span} of {len(graphs)} graphs.")
     if unread:
         warn_once(
             f"{graphs.name}: the networks here do not read {' and '.join(unread)} (edge labels and "
@@ -255,7 +267,8 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
         content = read_whole(path)
         if content.pop("key") != key:
             return None
-        graphs = GraphSet(**{**content, "x": content["x"].float()})
+        splits = tuple(Split(*parts) for parts in content["splits"])
+        graphs = GraphSet(**{**content, "x": content["x"].float(), "splits": splits})
         check_columns(graphs)
         _ = graphs.targets  # an error for a label that is none of the classes
         return graphs
@@ -265,6 +278,7 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
 
 def _save(path: Path, key: list[Any], graphs: GraphSet) -> None:
     columns = {field.name: getattr(graphs, field.name) for field in fields(graphs)}
+    columns["splits"] = tuple(map(tuple, graphs.splits))  # plain tuples, which need no trust
     # One-hot features as bytes: exact, and a quarter of the size.
     small = graphs.x.to(torch.uint8)
     x = small if torch.equal(small.float(), graphs.x) else graphs.x

@@ -12,6 +12,7 @@ from typing import Self
 import pandas as pd
 
 from lcpool.atomic import whole_file
+from lcpool.data.splits import Scheme
 from lcpool.report import tables
 from lcpool.report.cells import GROUP, Names, Reference, agreeing, choose, gather, select
 from lcpool.report.comparison import Comparison
@@ -59,7 +60,8 @@ class Report:
         Args:
             results: the runs of a sweep.
             rule: "accuracy" or "loss", by which the epoch was chosen.
-            split: "shared" or "fresh"; by default fresh, if there are such runs.
+            split: "fresh", "10-fold" or another scheme of splits, "predefined" for those of every
+                dataset; by default fresh, if there are such runs.
             pools: the poolings to report on, as if there were no others; all by default. See
                 :func:`lcpool.report.cells.choose`.
             datasets: the datasets to report on; all by default.
@@ -76,7 +78,7 @@ class Report:
         return cls(
             results=results,
             rule=rule,
-            split=str(runs["split"].iloc[0]),
+            split=Scheme.of(runs["split"].iloc[0]).family,
             runs=runs,
             cells=cells,
             ranked=Comparison.of(runs, list(cells["pool"][~aside].unique())),

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lcpool.data.splits import Scheme, of_family
 from lcpool.models import BACKBONES, CONVS, POOLINGS
+from lcpool.report.schemes import per_split, share_of_tests
 from lcpool.report.statistics import over_splits, rounded
 from lcpool.report.words import listed
-from lcpool.settings import SETTINGS, changed, labels, read_config_text, unnamed
+from lcpool.settings import changed, labels, read_config_text, unnamed
 from lcpool.sweep.results import Results, key
 from lcpool.train import RULES
 
@@ -50,15 +52,7 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     """
     if rule not in RULES:
         raise ValueError(f"unknown rule '{rule}': choose one of {', '.join(RULES)}.")
-    there = sorted(set(results.runs["split"]))
-    if not there:
-        raise ValueError("there are no runs to report on.")
-    split = split or there[0]  # "fresh" comes before "shared".
-    if split not in there:
-        raise ValueError(f"there are no runs with split '{split}', only '{', '.join(there)}'.")
-    if unknown := set(there) - set(SETTINGS["split"].choices):
-        raise ValueError(f"unknown split '{unknown.pop()}' in the table of runs: export it again.")
-    runs = results.runs[results.runs["split"] == split].reset_index(drop=True)
+    runs = _of_scheme(results.runs, split)
     runs = runs.astype(dict.fromkeys(NUMBERS, float))
     runs["key"] = [key(row) for row in runs.to_dict("records")]
     runs["name"], runs["pool"] = runs["pool"], shown_pools(runs)
@@ -75,6 +69,31 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
             "file of runs once."
         )
     return _in_order(runs)
+
+
+def _of_scheme(runs: pd.DataFrame, split: str | None) -> pd.DataFrame:
+    """The runs of one scheme of splits, by default fresh if there are any, and shared last.
+
+    "predefined" are the splits of every dataset; one dataset has one set of them in a report.
+    """
+    there = sorted(set(runs["split"]), key=lambda name: (name != "fresh", name == "shared", name))
+    if not there:
+        raise ValueError("there are no runs to report on.")
+    try:
+        families = [Scheme.of(name).family for name in there]
+    except ValueError as error:
+        raise ValueError(f"{error} It is in the table of runs: export it again.") from None
+    split = split or families[0]
+    if split not in (*there, *families):
+        raise ValueError(f"there are no runs with split '{split}', only '{', '.join(there)}'.")
+    found = runs[runs["split"].isin(of_family(there, split))].reset_index(drop=True)
+    for dataset, names in found.groupby("dataset")["split"].unique().items():
+        if len(names) > 1:
+            raise ValueError(
+                f"{dataset} was trained on different predefined splits, which cannot be compared: "
+                f"choose one by split, {' or '.join(sorted(names))}."
+            )
+    return found
 
 
 def shown_pools(runs: pd.DataFrame) -> list[str]:
@@ -111,7 +130,7 @@ def gather(runs: pd.DataFrame, reference: Reference | None = None) -> pd.DataFra
     epoch was chosen has no accuracy and is counted in ``lost``. ``constant`` of ``constant_of``
     runs give all test graphs the same class, and ``largest_class`` percent of these graphs are in
     the largest class; NaN where that is unknown. ``low`` and ``high`` are the ends of the 95 %
-    interval of the mean, wider for fresh splits, which overlap. Without a ``reference`` its columns
+    interval of the mean, wider for splits that overlap. Without a ``reference`` its columns
     are empty.
     """
     cells = pd.DataFrame([_gathered(of_cell) for _, of_cell in runs.groupby(CELL, sort=False)])
@@ -120,10 +139,11 @@ def gather(runs: pd.DataFrame, reference: Reference | None = None) -> pd.DataFra
 
 def _gathered(runs: pd.DataFrame) -> dict[str, Any]:
     first, accuracies = runs.iloc[0], runs["accuracy"].dropna()
-    test_share = runs["num_test"].mean() / runs["num_train"].mean()
-    test_share = test_share if first["split"] == "fresh" else 0.0
+    scheme = Scheme.of(first["split"])
+    share = share_of_tests(scheme, runs["num_test"].mean(), runs["num_train"].mean())
     mean = rounded(accuracies.mean())
-    half = over_splits(accuracies.to_numpy(), test_share).half_width()
+    observed = per_split(runs.set_index(RUN)["accuracy"].dropna(), scheme)
+    half = over_splits(observed.to_numpy(), share).half_width()
     return {
         **{name: first[name] for name in (*CELL, "name", "settings")},
         "default": bool(runs["default"].all()),

@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lcpool.data.splits import Scheme
 from lcpool.report import statistics
 from lcpool.report.cells import CELL, GROUP, RUN
+from lcpool.report.schemes import per_split, share_of_tests
 from lcpool.report.statistics import Array, Difference, ranks, rounded
 
 Bools = NDArray[np.bool_]
@@ -38,8 +40,8 @@ class Comparison:
     groups: pd.DataFrame  # a row per group, with the columns dataset, backbone and conv
     means: Array  # accuracy of each group and pooling, ``[groups, pools]``
     values: dict[tuple[str, ...], pd.Series]  # of the runs by cell, indexed by seed and run
-    fresh: bool  # whether each run has its own split, the same for all poolings and networks
-    shares: dict[str, float]  # n_test / n_train of each dataset
+    schemes: dict[str, Scheme]  # how the graphs of each dataset were split
+    shares: dict[str, float]  # of the test graphs of each dataset, see share_of_tests
     left_out: LeftOut
 
     @classmethod
@@ -55,6 +57,8 @@ class Comparison:
         kept = list(itertools.compress(pools, in_pools))
         means = [[of_cell[*group, pool].mean() for pool in kept] for group in names]
         sizes = there.groupby("dataset")[["num_test", "num_train"]].mean()
+        splits = there.groupby("dataset", sort=False)["split"].first()
+        schemes = {dataset: Scheme.of(name) for dataset, name in splits.items()}
         left_out = LeftOut(
             {p: [g for g in every if (*g, p) not in of_cell] for p in pools if p not in kept},
             {g: [p for p in kept if (*g, p) not in of_cell] for g in every if g not in names},
@@ -64,8 +68,8 @@ class Comparison:
             groups=pd.DataFrame(names, columns=GROUP),
             means=np.array(means, dtype=np.float64).reshape(len(names), len(kept)),
             values=of_cell,
-            fresh=bool((there["split"] == "fresh").all()),
-            shares=(sizes["num_test"] / sizes["num_train"]).to_dict(),
+            schemes=schemes,
+            shares={d: share_of_tests(schemes[d], *sizes.loc[d]) for d in schemes},
             left_out=left_out,
         )
 
@@ -73,6 +77,11 @@ class Comparison:
     def empty(self) -> bool:
         """Whether there are no two poolings with a result in the same group."""
         return len(self.pools) < 2 or self.groups.empty
+
+    @property
+    def varied(self) -> list[str]:
+        """The datasets whose runs have different splits: over these there is a test."""
+        return [dataset for dataset in self.datasets if self.schemes[dataset].varies]
 
     @property
     def order(self) -> list[str]:
@@ -190,10 +199,10 @@ def pairs_over_splits(
 ) -> pd.DataFrame:
     """The reference against each other pooling on each dataset or in each group, over its splits.
 
-    Empty on a shared split. ``reference`` is as for :func:`pairs_over_datasets`, ``by`` as for
-    :func:`compare_over_splits`.
+    Empty where all runs share a split. ``reference`` is as for :func:`pairs_over_datasets`, ``by``
+    as for :func:`compare_over_splits`.
     """
-    if comparison.empty or not comparison.fresh:
+    if comparison.empty or not comparison.varied:
         return pd.DataFrame()
     return _of_first(compare_over_splits([(comparison, _tests(comparison, reference))], by))
 
@@ -201,23 +210,27 @@ def pairs_over_splits(
 def compare_over_splits(
     compared: Sequence[tuple[Comparison, Sequence[Pair]]], by: list[str]
 ) -> pd.DataFrame:
-    """Pairs of poolings by the corrected resampled t-test, corrected by Holm for all of them.
+    """Pairs of poolings by the corrected t-test over splits, corrected by Holm for all of them.
 
-    Columns as over datasets; ``p`` is empty where there are too few runs, or runs without spread.
+    Datasets whose runs share one split are left out. Columns as over datasets; ``p`` is empty where
+    there are too few runs, or runs without spread.
     ``by`` is ``["dataset"]`` for the mean over its groups, or the columns of a group.
     """
     places = [
         (c, place, pairs)
         for c, pairs in compared
         for place in c.groups[by].drop_duplicates().to_dict("records")
+        if place["dataset"] in c.varied
     ]
     tests = sum(len(pairs) for *_, pairs in places)
     rows = []
     for c, place, pairs in places:
         runs = c.on_splits(c.where(**place))
         for one, other in pairs:
-            differences = (runs[one] - runs[other]).dropna().to_numpy(dtype=np.float64)
-            found = statistics.over_splits(differences, c.shares[place["dataset"]])
+            dataset = place["dataset"]
+            differences = per_split((runs[one] - runs[other]).dropna(), c.schemes[dataset])
+            values = differences.to_numpy(dtype=np.float64)
+            found = statistics.over_splits(values, c.shares[dataset])
             names = {**place, "reference": one, "pool": other}
             rows.append({**names, "splits": found.n, **_columns(found, tests)})
     return _corrected(rows)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from lcpool.data.splits import Scheme, of_family
 from lcpool.report.cells import agreeing
 from lcpool.report.comparison import Comparison, Group, pairs_over_datasets, pairs_over_splits
+from lcpool.report.schemes import in_words, name_of_test, no_test
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS, rounded, smallest_signed_rank
 from lcpool.report.words import count, duration, figure, listed, p_value
 from lcpool.sweep.engine import in_short
@@ -53,7 +55,7 @@ def _on_one_dataset(c: Comparison) -> list[str]:
         f"{first} is the most accurate on {place}: {written[first]} %, "
         f"{mean[first] - mean[second]:.2f} points above the next, {second} ({written[second]} %)."
     ]
-    test = "the corrected resampled t-test"
+    test = name_of_test(c.schemes[c.datasets[0]])
     return [*said, why_no_test(c) or _significance(pairs_over_splits(c, ["dataset"]), test)]
 
 
@@ -107,17 +109,15 @@ def why_no_test(c: Comparison) -> str:
     """Why there is no test on single datasets; nothing if there is one."""
     if c.empty:
         return ""
-    if not c.fresh:
-        return (
-            "Tests on a single dataset need fresh splits (lcpool bench … --split fresh): runs that "
-            "share a split say nothing about other graphs."
-        )
+    if not c.varied:
+        return no_test(c.schemes[c.datasets[0]])
     pairs = pairs_over_splits(c, ["dataset"])
     if pairs["p"].notna().any():
         return ""
     runs = int(pairs["splits"].min())
     if runs < FEWEST_RUNS:
-        return f"{count(runs, 'run')} are too few for a test, which needs {FEWEST_RUNS}."
+        of = "split" if c.schemes[c.varied[0]].kind == "predefined" else "run"
+        return f"{count(runs, of)} are too few for a test, which needs {FEWEST_RUNS}."
     return "No test: the poolings differ by the same number of points in every run."
 
 
@@ -258,7 +258,7 @@ def _failed(report: Report) -> list[str]:
     """Cells that failed and have no run: the error, and where it was raised."""
     said = []
     for failure in report.results.failures:
-        if failure.split == report.split:
+        if of_family([failure.split], report.split):
             places = re.findall(r'File "(.*)", line (\d+)', failure.reason)
             where = f" ({':'.join(places[-1])})" if places else ""
             said.append(f"Failed: {' '.join(failure.names)}: {in_short(failure.reason)}{where}")
@@ -270,16 +270,12 @@ def provenance(report: Report) -> dict[str, str]:
     runs = report.runs
     settings = pd.DataFrame([json.loads(config) for config in runs["config"]])
     spent = duration(float(runs["seconds"].sum()))
-    splits = {
-        "fresh": "fresh: a new one for each run, the same for every pooling",
-        "shared": "shared: one for all runs",
-    }
     words = {"pools": "poolings", "datasets": "datasets"}
     chosen = "; ".join(f"{words[of]} {', '.join(names)}" for of, names in report.chosen.items())
     return {
         "runs": f"{len(runs)} in {count(len(report.cells), 'cell')}, {spent} in all",
         **({"chosen": chosen} if chosen else {}),
-        "split": splits[report.split],
+        "split": in_words(Scheme.of(report.split)),
         "epoch": f"chosen by validation {report.rule}",
         "at most": f"{_distinct(settings['epochs'])} epochs",
         "patience": f"{_distinct(settings['patience'])} epochs",

@@ -12,10 +12,12 @@ import pandas as pd
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
+from lcpool.data.splits import Scheme
 from lcpool.report.cells import GROUP
 from lcpool.report.comparison import Comparison, pairs_over_datasets, pairs_over_splits
 from lcpool.report.findings import provenance, why_no_test
 from lcpool.report.plots import colours, costs, diagram, learning, shapes, spread
+from lcpool.report.schemes import correction, name_of_test
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import constant_mark, highlighted, layouts, rank_rows
 from lcpool.report.words import count, duration, figure, memory, p_value, signed
@@ -139,7 +141,7 @@ def cells_sheet(report: Report) -> Sheet:
     """A row per cell."""
     name = report.reference.name
     overlap = "Widened, as splits of one dataset overlap (Nadeau and Bengio)."
-    if report.split == "shared":
+    if not any(Scheme.of(name).varies for name in report.runs["split"].unique()):
         overlap = "Over initial parameters and orders only: all runs share one split."
     headings = [
         Heading("accuracy", "Mean test accuracy in percent ± standard deviation over runs. Bold: "
@@ -200,19 +202,18 @@ def datasets_sheet(c: Comparison, named: str | None = None) -> Sheet | None:
 
 
 def splits_sheet(c: Comparison, by: list[str], named: str | None = None) -> Sheet | None:
-    """The same per dataset or group, over its fresh splits; None where no test is possible."""
+    """The same per dataset or group, over its splits; None where no test is possible."""
     pairs = pairs_over_splits(c, by, named)
     if pairs.empty or pairs["p"].isna().all():
         return None
-    reference = pairs["reference"].iloc[0]
+    reference, scheme = pairs["reference"].iloc[0], c.schemes[c.varied[0]]
     over = "" if "backbone" in by else ", mean over the networks"
     headings = [
         Heading("difference", f"{reference} − pooling in points, mean over the splits that both "
                 f"were trained on{over}.", "difference", _only(signed)),
-        Heading("95 % interval", "Of the corrected resampled t-test.", "low", _ends),
-        Heading("p", "Corrected resampled t-test (Nadeau and Bengio): splits of one dataset "
-                "overlap, and the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer "
-                f"than {FEWEST_RUNS} runs, or the same difference in all.", "p", _only(p_value)),
+        Heading("95 % interval", f"Of {name_of_test(scheme)}.", "low", _ends),
+        Heading("p", f"{correction(scheme)} A dash: fewer than {FEWEST_RUNS} runs, or the same "
+                "difference in all.", "p", _only(p_value)),
         _p_heading("p, Holm", _corrected(pairs, named), "p_holm"),
         Heading("smallest detectable difference", "In points: the smallest mean difference that "
                 "this test would call significant, with this spread and this many comparisons.",

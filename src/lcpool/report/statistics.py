@@ -155,7 +155,8 @@ def over_splits(differences: Array, test_share: float) -> Difference:
     """The corrected resampled t-test (Nadeau and Bengio) of differences on the same splits.
 
     Splits of one dataset overlap, so that the variance of a mean of n differences is not s²/n but
-    about s²·(1/n + n_test/n_train), where ``test_share`` is n_test / n_train. No p and no interval
+    about s²·(1/n + n_test/n_train), where ``test_share`` is n_test / n_train; of K folds 1/(K − 1),
+    see :mod:`lcpool.report.schemes`. No p and no interval
     (NaN) for fewer than FEWEST_RUNS, or if they do not vary.
     """
     n = len(differences)

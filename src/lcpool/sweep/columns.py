@@ -71,7 +71,8 @@ COLUMNS = (
     Column("constant_by_loss", "INTEGER", OUTCOME,
            "the same for the network chosen by validation loss", null=True, absent=True),
     Column("curves", "BLOB", OUTCOME, "learning curves", exported=False),
-    Column("split", "TEXT", WHICH, "`shared` or `fresh`"),
+    Column("split", "TEXT", WHICH, "how graphs were split: `fresh`, `10-fold`, …; predefined "
+           "splits with their number and a digest"),
     Column("seed", "INTEGER", WHICH, "seed of all random numbers"),
     Column("config", "TEXT", WHICH, "all settings as one JSON object with sorted keys"),
     Column("lcpool", "TEXT", CIRCUMSTANCE, "version of lcpool"),

@@ -73,6 +73,11 @@ def compare(
     """
     from lcpool.sweep.results import Results, key
 
+    if not _are_names(settings.get("splits", [])):
+        raise ValueError(
+            "'splits' are names of schemes here. Predefined splits go with their data: "
+            "compare({'NAME': load_dataset(data, splits=splits)}, split='predefined')."
+        )
     named = {"pool": None if pool is POOLS else pool, "backbone": backbone, "conv": conv}
     given = {name: value for name, value in named.items() if value is not None}
     grid = Grid.of(datasets=_datasets(datasets, root), runs=runs, **given, **settings)
@@ -99,6 +104,14 @@ def compare(
         if len(values) > 1 and name not in table:
             table[name] = [read_config_text(text)[name] for text in table["config"]]
     return table
+
+
+def _are_names(splits: Any) -> bool:
+    """Whether this is the name of a scheme of splits or a list of names, and no file of splits."""
+    names = [splits] if isinstance(splits, str | Path) else splits
+    if not isinstance(names, Sequence):
+        return False
+    return all(isinstance(name, str) and not Path(name).suffix for name in names)
 
 
 def _datasets(datasets: Any, root: str | Path | None) -> tuple[Dataset, ...]:

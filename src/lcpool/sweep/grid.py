@@ -15,9 +15,9 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from lcpool.data import GraphSet, load_dataset
+from lcpool.data import GraphSet, Split, load_dataset
 from lcpool.data.load import read_dataset
-from lcpool.data.splits import MIN_GRAPHS
+from lcpool.data.splits import MIN_GRAPHS, digest, resolved
 from lcpool.models import Architecture
 from lcpool.settings import (
     POOLS,
@@ -49,11 +49,20 @@ class Dataset:
     digest: str
     source: str | GraphSet = field(compare=False, repr=False)  # a name, a path, or the graphs
     root: str | None = field(compare=False, default=None, repr=False)  # where to look for a name
+    splits: str = ""  # a digest of its predefined splits, if it has any
+    # Splits that were passed, where the source itself has none or others.
+    passed: tuple[Split, ...] = field(compare=False, default=(), repr=False)
 
     @classmethod
-    def of(cls, source: Source, root: str | Path | None = None, name: str | None = None) -> Dataset:
-        """Read a dataset and refer to it; ``name`` replaces its own name."""
-        graphs = load_dataset(source, root=root, name=name)
+    def of(
+        cls,
+        source: Source,
+        root: str | Path | None = None,
+        name: str | None = None,
+        splits: Any = None,
+    ) -> Dataset:
+        """Read a dataset and refer to it; ``name`` and ``splits`` replace its own."""
+        graphs = load_dataset(source, root=root, name=name, splits=splits)
         if len(graphs) < MIN_GRAPHS:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
         check_classes(graphs)
@@ -63,14 +72,21 @@ class Dataset:
             if path.name != lasting or path.suffix == ".zip":
                 lasting = str(path.absolute())
         folder = None if root is None else str(Path(root).expanduser().absolute())
-        return cls(graphs.name, fingerprint(graphs), lasting, folder)
+        passed = () if splits is None else graphs.splits
+        return cls(graphs.name, fingerprint(graphs), lasting, folder, digest(graphs.splits), passed)
 
     def load(self) -> GraphSet:
-        """The graphs, with the name they have here."""
+        """The graphs, with the name and the splits they have here."""
         graphs = read_dataset(self.source, root=self.root)
         if fingerprint(graphs) != self.digest:
             raise ValueError(f"{self.name} ({self.source}) has changed: its graphs differ.")
-        return replace(graphs, name=self.name)
+        return replace(graphs, name=self.name, splits=self.passed or graphs.splits)
+
+    def scheme(self, name: str, runs: int) -> str:
+        """The setting ``split`` on this data; an error if its graphs cannot be split like that."""
+        if name in ("fresh", "shared"):  # which any data can; reading it takes time
+            return name
+        return resolved(self.load(), name, runs)
 
 
 @dataclass(frozen=True)
@@ -232,7 +248,13 @@ def make_jobs(
         for source in grid.datasets:
             if source not in loaded:
                 loaded[source] = source if isinstance(source, Dataset) else Dataset.of(source, root)
-        for cell in grid.cells(loaded):
+        schemes = {
+            (loaded[source], name): loaded[source].scheme(name, grid.runs)
+            for source, name in itertools.product(grid.datasets, grid.settings["split"])
+        }
+        for asked in grid.cells(loaded):
+            scheme = schemes[asked.dataset, asked.protocol.split]
+            cell = replace(asked, protocol=replace(asked.protocol, split=scheme))
             network = replace(cell.architecture, backbone="hierarchical")
             key = config_text(network, replace(cell.protocol, split="shared"))
             runs = alike.setdefault((cell.dataset, key), {})

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from lcpool.data.predefined import as_splits
+from lcpool.data.splits import Scheme, digest
 from lcpool.settings import labels, read_config_text, unnamed
 from lcpool.sweep.engine import Finished, Task
 from lcpool.sweep.engines.execute import execute
@@ -18,16 +21,19 @@ from lcpool.sweep.store import Row, Store, StoreError
 NAMES = ("dataset", "backbone", "conv", "pool", "split", "seed")
 
 
-def replay(store: Store, name: str, device: torch.device) -> tuple[Row, Row]:
+def replay(store: Store, name: str, device: torch.device, splits: Any = None) -> tuple[Row, Row]:
     """Train a run again, with the stack and the number of threads that it was trained with.
 
-    ``name`` is what :func:`find` takes.
+    ``name`` is what :func:`find` takes; ``splits`` are those that it was trained with, if they were
+    passed: a store keeps their digest alone.
 
     Returns:
         The stored run, and the same run as it was trained now.
     """
     stored = find(store, name)
-    mates = tuple((_cell(store, cell), number) for cell, number in json.loads(stored["mates"]))
+    mates = tuple(
+        (_cell(store, cell, splits), number) for cell, number in json.loads(stored["mates"])
+    )
     with computing_with(stored["threads"]):
         events = list(execute(Task(mates, stack=len(mates)), device, lambda: False))
     rows = (row for event in events if isinstance(event, Finished) for row in event.rows)
@@ -74,17 +80,21 @@ def find(store: Store, name: str) -> Row:
 def _names(row: Row) -> set[str]:
     """All words that name a cell."""
     settings = {f"{name}={value}" for name, value in _settings(row).items()}
-    return {row["id"], *(str(row[column]) for column in NAMES), *settings}
+    family = Scheme.of(row["split"]).family
+    return {row["id"], family, *(str(row[column]) for column in NAMES), *settings}
 
 
 def _settings(row: Row) -> dict[str, Any]:
     return unnamed(read_config_text(row["config"]))
 
 
-def _cell(store: Store, cell: str) -> Cell:
+def _cell(store: Store, cell: str, splits: Any) -> Cell:
     query = "SELECT * FROM cells JOIN datasets ON dataset = name WHERE id = ?"
     (row,) = store.rows(query, cell)
     if row["source"] is None:
         raise StoreError(f"{row['dataset']} was passed as graphs, which the store does not keep.")
     dataset = Dataset(row["name"], row["digest"], row["source"], row["root"])
+    if splits is not None:
+        passed = as_splits(splits, len(dataset.load()), dataset.name)
+        dataset = replace(dataset, splits=digest(passed), passed=passed)
     return Cell(dataset, *read_config(row["config"]))

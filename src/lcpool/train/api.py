@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import warnings
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ def train(
     conv: str = Architecture.conv,
     runs: int = RUNS.default,
     *,
+    splits: Any = None,
     device: str | torch.device | None = None,
     stack: int | None = None,
     checkpoints: str | Path | None = None,
@@ -51,6 +52,8 @@ def train(
         conv: "gcn" or "graphconv".
         runs: number of runs, each with its own initial parameters and batch order.
         settings: the other settings of network and protocol.
+        splits: predefined splits, as :func:`~lcpool.data.load_dataset` takes them; the runs use
+            them one after the other (``split="predefined"``).
         device: where to train; by default a GPU if there is one.
         stack: the most runs to train as one; by default as many as fit in memory.
         checkpoints: a folder to continue from after an interruption; by default none is written.
@@ -64,11 +67,13 @@ def train(
         >>> len(result.accuracies()), result.model.predict(load_dataset("builtin")).shape[0] > 0
         (2, True)
     """
+    if splits is not None:
+        settings = with_predefined(settings)
     said = by_name({"backbone": backbone, "conv": conv, "pool": pool, **settings}, plurals=False)
     network, protocol = in_groups({name: value for name, (_, value) in said.items()})
     architecture, how = Architecture(**network), Protocol(**protocol)
     numbers = range(RUNS.checked(runs))
-    graphs = load_dataset(dataset, root=root)
+    graphs = load_dataset(dataset, root=root, splits=splits)
     with show_training(progress, len(numbers), on_epoch) as watch:
         result = train_runs(
             graphs, architecture, how, numbers, pick_device(device), stack, checkpoints, watch
@@ -76,6 +81,13 @@ def train(
     if not keep_checkpoints:
         result.remove_checkpoints()
     return result
+
+
+def with_predefined(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of which ``split`` is "predefined", as it must be where splits are passed."""
+    if (said := settings.get("split", "predefined")) not in ("predefined", ["predefined"]):
+        raise ValueError(f"splits were passed, but split={said!r}: leave one of them out.")
+    return {**settings, "split": "predefined"}
 
 
 def train_runs(
@@ -93,6 +105,8 @@ def train_runs(
     Checkpoints stay until ``result.remove_checkpoints()``.
     """
     check_classes(graphs)
+    protocol = protocol.on(graphs, max(numbers) + 1)
+    splits = {number: protocol.split_of(graphs, number) for number in numbers}
     graphs = graphs.to(device)
     size = stack_size(graphs, architecture, protocol, len(numbers), stack)
     identity = {
@@ -108,13 +122,14 @@ def train_runs(
 
         def train_stack(part: Sequence[int]) -> Generator[Trainer | int, None, bool]:
             begun.append(Checkpoint(checkpoints, {**identity, "runs": list(part)}))
-            trainer = Trainer(graphs, architecture, protocol, part)
+            trainer = Trainer(graphs, architecture, protocol, part, [splits[n] for n in part])
             yield from training(trainer, begun[-1], warnings.warn, interrupted)
             if trainer.tested:
                 finished.append(trainer)
             return trainer.tested
 
-        for event in in_stacks(numbers, size, train_stack, device, halved=int):
+        sizes = {number: split.sizes for number, split in splits.items()}
+        for event in in_stacks(numbers, size, train_stack, device, int, sizes.__getitem__):
             if isinstance(event, int):
                 size = event
                 warnings.warn(f"memory is too small: training {size} runs as one", stacklevel=2)
@@ -126,10 +141,10 @@ def train_runs(
         dataset=graphs.name,
         architecture=architecture,
         protocol=protocol,
-        runs=[run for trainer in finished for run in trainer.runs],
+        runs=sorted((run for one in finished for run in one.runs), key=lambda run: run.number),
         seconds=sum(trainer.seconds for trainer in finished),
         device=device_name(device),
-        stack=size,
+        stack=min(size, max(len(trainer.runs) for trainer in finished)),
         best=best_model(graphs, architecture, finished),
         checkpoints=begun,
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import math
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import TypeVar
 
 import torch
@@ -125,14 +126,18 @@ def in_stacks(
     train: Callable[[Sequence[Item]], Generator[Event, None, bool]],
     device: torch.device,
     halved: Callable[[int], Event],
+    kind: Callable[[Item], Hashable],
 ) -> Generator[Event, None, bool]:
     """Train runs in stacks of at most ``size``, half as many where memory does not suffice.
+
+    The runs of a stack are of one ``kind``, the number of their graphs: a stack takes the steps of
+    all its runs together. Runs of another kind begin another stack.
 
     Yields what ``train`` yields for some runs as one, and ``halved(size)`` where a stack did not
     fit. Returns whether all runs were trained to their end: ``train`` returns False if stopped.
     """
     while wanted:
-        part = wanted[:size]
+        part = list(next(groupby(wanted[:size], kind))[1])
         try:
             if not (yield from train(part)):
                 return False

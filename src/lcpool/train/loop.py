@@ -51,7 +51,7 @@ class Trainer:
         self.runs = [Run(number) for number in numbers]
         self.active = list(range(len(numbers)))
         self.seconds = self.pace = 0.0  # of all epochs, and of the last
-        self.splits = splits or [protocol.split_of(len(graphs), number) for number in numbers]
+        self.splits = splits or [protocol.split_of(graphs, number) for number in numbers]
         backbones = backbones or [architecture.backbone] * len(numbers)
         models = [
             initial_model(graphs, replace(architecture, backbone=backbone), protocol, number)

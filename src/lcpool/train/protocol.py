@@ -1,8 +1,8 @@
 """The training protocol.
 
 Adam with learning rate 5e-4, batches of 32 graphs, at most 500 epochs; graphs are split 8:1:1 into
-training, validation and test. After each epoch two rules compare validation figures, each with its
-own patience of 50 epochs:
+training, validation and test, or by another scheme of :mod:`lcpool.data.splits`. After each epoch
+two rules compare validation figures, each with its own patience of 50 epochs:
 
 - ``accuracy``: the highest validation accuracy; of equal ones, the lowest validation loss;
 - ``loss``: the lowest validation loss.
@@ -17,13 +17,15 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.data import Split, split
+from lcpool.data import GraphSet, Split
+from lcpool.data.splits import resolved, split_graphs
 from lcpool.settings import ProtocolSettings
 
 RULES = ("accuracy", "loss")
@@ -33,9 +35,16 @@ RULES = ("accuracy", "loss")
 class Protocol(ProtocolSettings):
     """How a network is trained: the settings of :class:`lcpool.settings.ProtocolSettings`."""
 
-    def split_of(self, num_graphs: int, run: int) -> Split:
+    def on(self, graphs: GraphSet, runs: int) -> Self:
+        """The protocol for so many runs on these graphs, with predefined splits named by a digest.
+
+        An error if the graphs cannot be split by its scheme.
+        """
+        return replace(self, split=resolved(graphs, self.split, runs))
+
+    def split_of(self, graphs: GraphSet, run: int) -> Split:
         """The training, validation and test graphs of a run."""
-        return split(num_graphs, run, self.split, self.seed)
+        return split_graphs(graphs, run, self.split, self.seed)
 
     def random(self, run: int, *purpose: int) -> torch.Generator:
         """Random numbers for one purpose of one run, independent of all others."""

@@ -143,7 +143,7 @@ class Result:
 
     @property
     def num_test(self) -> int:
-        """The number of test graphs per run."""
+        """The number of test graphs per run; that of the first, where folds differ by a graph."""
         return self.runs[0].num_test
 
     @property

@@ -10,7 +10,7 @@ import platform
 import subprocess
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -18,7 +18,7 @@ import torch
 import torch_geometric
 
 import lcpool
-from lcpool.data import GraphSet
+from lcpool.data import GraphSet, Split
 from lcpool.models.pooling import OwnPoolingError, own_errors
 from lcpool.sweep.engine import (
     Begun,
@@ -105,8 +105,12 @@ def execute(
         size = stack_size(graphs, *settings, len(task.runs), task.stack, task.share)
     yield from (Noted(str(warning.message)) for warning in said)
     yield Planned(size)
-    train = functools.partial(train_stack, task, graphs, asked_to_stop)
-    whole = yield from in_stacks(task.runs, size, train, device, halved=Planned)
+    splits = {(cell, n): cell.protocol.split_of(graphs, n) for cell, n in task.runs}
+    sizes = {run: split.sizes for run, split in splits.items()}
+    # Folds differ by a graph: side by side, runs of the same sizes are fewer stacks.
+    runs = sorted(task.runs, key=lambda run: list(sizes.values()).index(sizes[run]))
+    train = functools.partial(train_stack, task, graphs, splits, asked_to_stop)
+    whole = yield from in_stacks(runs, size, train, device, Planned, sizes.__getitem__)
     if whole:
         free_memory(device)
     yield Ended() if whole else Stopped()
@@ -115,6 +119,7 @@ def execute(
 def train_stack(
     task: Task,
     graphs: GraphSet,
+    splits: Mapping[tuple[Cell, int], Split],
     asked_to_stop: Callable[[], bool],
     runs: Sequence[tuple[Cell, int]],
 ) -> Generator[Event, None, bool]:
@@ -122,10 +127,12 @@ def train_stack(
     device, first, notes = graphs.x.device, runs[0][0], list[str]()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    splits = [cell.protocol.split_of(len(graphs), number) for cell, number in runs]
     backbones = [cell.architecture.backbone for cell, _ in runs]
     numbers = [number for _, number in runs]
-    trainer = Trainer(graphs, first.architecture, first.protocol, numbers, splits, backbones)
+    trainer = Trainer(
+        graphs, first.architecture, first.protocol, numbers, [splits[run] for run in runs],
+        backbones,
+    )  # fmt: skip
     mates = [[cell.id, number] for cell, number in runs]
     checkpoint = Checkpoint(task.checkpoints, {"sweep": 1, "runs": mates})
     for _ in training(trainer, checkpoint, notes.append, asked_to_stop, task.deadline):
