@@ -34,7 +34,7 @@ from lcpool.settings import (
 )
 from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
-from lcpool.train.api import check_classes, fingerprint, pooling_code
+from lcpool.train.api import check_targets, fingerprint, pooling_code
 
 PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
 
@@ -56,7 +56,7 @@ class Dataset:
         graphs = load_dataset(source, root=root, name=name)
         if len(graphs) < MIN_GRAPHS:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
-        check_classes(graphs)
+        check_targets(graphs)
         lasting: str | GraphSet = graphs
         if isinstance(source, str | os.PathLike):  # A bare word is a name; a path becomes absolute.
             path, lasting = Path(source).expanduser(), os.fspath(source)

@@ -169,7 +169,7 @@ def figures(run: Run) -> Row:
     chosen = {
         "test_accuracy": 100 * run.test["accuracy"][0],
         "test_accuracy_by_loss": 100 * run.test["loss"][0],
-        "val_accuracy": 100 * by_accuracy.accuracy,
+        "val_accuracy": 100 * by_accuracy.value,
         "val_loss": by_loss.loss,
         "epoch": by_accuracy.epoch,
         "epoch_by_loss": by_loss.epoch,
