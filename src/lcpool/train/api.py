@@ -20,7 +20,7 @@ from lcpool.settings import RUNS, by_name, flat, in_groups, takes_settings
 from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.device import device_name, in_stacks, pick_device, stack_size
 from lcpool.train.loop import Trainer, initial_model, training
-from lcpool.train.model import Model, load_tensors
+from lcpool.train.model import Model, fingerprint, load_tensors
 from lcpool.train.progress import OnEpoch, show_training
 from lcpool.train.protocol import Protocol
 from lcpool.train.result import Result
@@ -171,15 +171,6 @@ def check_targets(graphs: GraphSet, metric: str = "auto") -> None:
         task.metric(metric)
     except ValueError as error:
         raise ValueError(f"{graphs.name}: {error}") from error
-
-
-def fingerprint(graphs: GraphSet) -> str:
-    """A digest of the content of all graphs."""
-    digest = hashlib.sha256()
-    for column in (graphs.x, graphs.edge_index, graphs.node_ptr, graphs.edge_ptr, graphs.targets):
-        digest.update(str(tuple(column.shape)).encode())
-        digest.update(column.cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def pooling_code(name: str) -> str:

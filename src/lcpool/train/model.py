@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -45,6 +46,16 @@ def load_tensors(network: nn.Module, tensors: dict[str, Tensor]) -> None:
         value.copy_(tensors[name])
 
 
+def fingerprint(graphs: GraphSet) -> str:
+    """A digest of the content of all graphs."""
+    # Whole numbers can be classes or values.
+    digest = hashlib.sha256(b"" if graphs.task == "classes" else graphs.task.encode())
+    for column in (graphs.x, graphs.edge_index, graphs.node_ptr, graphs.edge_ptr, graphs.targets):
+        digest.update(str(tuple(column.shape)).encode())
+        digest.update(column.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
 @dataclass
 class Model:
     """A trained network that predicts.
@@ -62,6 +73,7 @@ class Model:
         metric: the name of the metric that chose its epoch; ``score`` computes it.
         run: the number of its run, or None.
         split: the numbers of the graphs that this run was trained, validated and tested on.
+        digest: the :func:`fingerprint` of the training data, to recognise it.
     """
 
     network: Backbone
@@ -75,6 +87,7 @@ class Model:
     metric: str = "accuracy"
     run: int | None = None
     split: Split | None = None
+    digest: str = ""
 
     def __repr__(self) -> str:
         a = self.network.architecture
@@ -110,7 +123,7 @@ class Model:
         return cls(
             network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs),
             kind=graphs.task, target_names=graphs.target_names,
-            metric=TASKS[graphs.task].default,
+            metric=TASKS[graphs.task].default, digest=fingerprint(graphs),
         )  # fmt: skip
 
     def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor | list[str]:
@@ -192,6 +205,18 @@ class Model:
         outputs = self.outputs(columns).unsqueeze(0)
         return float(self.task.measure(wanted, outputs, target.unsqueeze(0)))
 
+    def parts(self, graphs: GraphSet) -> list[str]:
+        """The part of the split that each graph is in: "train", "val", "test" or nothing.
+
+        Nothing for all of them, unless they are the graphs that the model was trained on.
+        """
+        found = [""] * len(graphs)
+        if self.split is not None and self.digest == fingerprint(graphs):
+            for name, part in zip(self.split._fields, self.split, strict=True):
+                for g in part.tolist():
+                    found[g] = name
+        return found
+
     def _targets(self, graphs: GraphSet) -> Tensor:
         """What is true of the graphs, in the terms of the model: its classes may be others."""
         if graphs.task == "classes" and not graphs.classes:
@@ -266,6 +291,7 @@ class Model:
             "target_names": len(names) in (0, k) and all(isinstance(name, str) for name in names),
             "scale": scaled == (([2, k], True) if self.kind == "values" else None),
             "run": self.run is None or isinstance(self.run, int),
+            "digest": isinstance(self.digest, str),
             "split": all(part.dtype == torch.int64 for part in self.split or ()),
         }
         if wrong := [name for name, is_right in fits.items() if not is_right]:
@@ -287,6 +313,7 @@ class Model:
             "scale": None if self.scale is None else self.scale.cpu(),
             "metric": self.metric,
             "run": self.run,
+            "digest": self.digest,
             "split": None if self.split is None else list(self.split),
             "tensors": {name: value.cpu() for name, value in tensors_of(self.network).items()},
         }
@@ -328,7 +355,7 @@ class Model:
             with seeded(0):
                 network = Backbone(features, values["num_outputs"], mean_nodes, architecture)
             load_tensors(network, values["tensors"])
-            own = {name: values[name] for name in ("kind", "scale", "metric", "run")}
+            own = {name: values[name] for name in ("kind", "scale", "metric", "run", "digest")}
             split = None if values["split"] is None else Split(*values["split"])
             model = cls(
                 network, classes, mean_nodes, values["dataset"], values["degrees"],
