@@ -91,6 +91,17 @@ def test_another_metric_than_the_one_that_chose_the_epochs():
         Report.of(of_values(), metric="rsme")
 
 
+def test_runs_without_the_metric_are_named_and_not_counted():
+    made = of_values()
+    made.runs.loc[0, ["test_rmse", "test_rmse_by_loss"]] = np.nan
+    report = Report.of(made)
+    (said,) = report.findings()["missing"]
+    assert said.startswith("1 run has no RMSE")
+    for name in list(made.curves):
+        made.curves[name][:, 2] = np.nan
+    assert "Validation RMSE" not in Report.of(made).page()
+
+
 def mixed() -> Results:
     ours, theirs = of_values(), make_results(("NCI1",), ("plain",), ("gcn",), POOLS, runs=6)
     theirs = replace(theirs, runs=theirs.runs.assign(metric="accuracy", task="classes"))

@@ -100,6 +100,8 @@ def test_values_are_learnt_in_their_own_units():
     )
     with pytest.raises(ValueError, match="predict"):
         result.model.probabilities(graphs)
+    with pytest.raises(ValueError, match="mae, rmse, r2"):
+        result.accuracies()
 
 
 def test_labels_are_learnt():

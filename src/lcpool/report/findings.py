@@ -228,9 +228,15 @@ def _missing(report: Report) -> list[str]:
     if report.aside:
         verb = "is" if len(report.aside) == 1 else "are"
         said.append(f"{listed(sorted(report.aside))} {verb} shown, but not ranked.")
-    if lost := int(report.cells["lost"].sum()):
+    without, diverged = report.runs["value"].isna(), report.runs["diverged"].notna()
+    if lost := int((without & diverged).sum()):
         said.append(f"{count(lost, 'run')} diverged before an epoch was chosen: not counted.")
-    late = int(report.runs["diverged"].notna().sum()) - lost
+    if undefined := int((without & ~diverged).sum()):
+        said.append(
+            f"{count(undefined, 'run')} {'has' if undefined == 1 else 'have'} no "
+            f"{report.measure.title}, which cannot be computed on their test graphs: not counted."
+        )
+    late = int(diverged.sum()) - lost
     if late > 0:
         said.append(f"{count(late, 'run')} diverged after the chosen epoch: counted.")
     if few := int((report.cells["runs"] < FEWEST_RUNS).sum()):

@@ -154,6 +154,7 @@ def _mean_curve(curves: Sequence[NDArray[np.float32]], factor: float) -> Array:
     padded = itertools.zip_longest(*(curve[:length, 2] for curve in curves), fillvalue=np.nan)
     table = np.array(list(padded), dtype=np.float64).reshape(length, len(curves))
     epochs = np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(int))
+    epochs = epochs[~np.isnan(table[epochs]).all(axis=1)]  # some metrics cannot always be computed
     return np.column_stack([epochs + 1, factor * np.nanmean(table[epochs], axis=1)])
 
 

@@ -213,6 +213,9 @@ class Result:
         """
         rule, name = rule or self.metric.name, metric or self.metric.name
         counted = [run for run in self.runs if not run.lost]
+        if name != self.metric.name and counted and name not in counted[0].measured[rule]:
+            there = ", ".join(counted[0].measured[rule])
+            raise ValueError(f"the runs have no {name}: choose one of {there}.")
         own = name == self.metric.name
         found = [run.test[rule][0] if own else run.measured[rule][name] for run in counted]
         return METRICS[name].factor * torch.tensor(found, dtype=torch.float64)
