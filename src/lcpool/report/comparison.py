@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from lcpool.data.splits import Scheme
 from lcpool.report import statistics
 from lcpool.report.cells import CELL, GROUP, RUN
+from lcpool.report.measure import Measure
 from lcpool.report.schemes import per_split, share_of_tests
 from lcpool.report.statistics import Array, Difference, ranks, rounded
 
@@ -34,21 +35,29 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Poolings with an accuracy in each of the same groups."""
+    """Poolings with a result in each of the same groups.
+
+    A metric of which lower is better counts negative here: higher is always better.
+    """
 
     pools: tuple[str, ...]
     groups: pd.DataFrame  # a row per group, with the columns dataset, backbone and conv
-    means: Array  # accuracy of each group and pooling, ``[groups, pools]``
+    means: Array  # accuracy, or another metric, of each group and pooling, ``[groups, pools]``
     values: dict[tuple[str, ...], pd.Series]  # of the runs by cell, indexed by seed and run
     schemes: dict[str, Scheme]  # how the graphs of each dataset were split
     shares: dict[str, float]  # of the test graphs of each dataset, see share_of_tests
     left_out: LeftOut
+    measure: Measure = field(default_factory=Measure)
 
     @classmethod
-    def of(cls, runs: pd.DataFrame, pools: Sequence[str]) -> Comparison:
+    def of(
+        cls, runs: pd.DataFrame, pools: Sequence[str], measure: Measure | None = None
+    ) -> Comparison:
         """Compare ``pools`` in the groups where all of them have a result; see :func:`ranked`."""
-        there = runs[runs["pool"].isin(pools) & runs["accuracy"].notna()]
-        of_cell = dict(iter(there.set_index(RUN).groupby(CELL)["accuracy"]))
+        measure = measure or Measure()
+        there = runs[runs["pool"].isin(pools) & runs["value"].notna()]
+        there = there.assign(value=measure.sign * there["value"])
+        of_cell = dict(iter(there.set_index(RUN).groupby(CELL)["value"]))
         every = list(there[GROUP].drop_duplicates().itertuples(index=False, name=None))
         found = [[(*group, pool) in of_cell for pool in pools] for group in every]
         has_result = np.array(found, dtype=bool).reshape(len(every), len(pools))
@@ -71,6 +80,7 @@ class Comparison:
             schemes=schemes,
             shares={d: share_of_tests(schemes[d], *sizes.loc[d]) for d in schemes},
             left_out=left_out,
+            measure=measure,
         )
 
     @property

@@ -34,7 +34,9 @@ from lcpool.settings import (
 )
 from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
-from lcpool.train.api import check_classes, fingerprint, pooling_code
+from lcpool.train.api import check_targets, pooling_code
+from lcpool.train.model import fingerprint
+from lcpool.train.tasks import TASKS
 
 PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
 
@@ -49,6 +51,7 @@ class Dataset:
     digest: str
     source: str | GraphSet = field(compare=False, repr=False)  # a name, a path, or the graphs
     root: str | None = field(compare=False, default=None, repr=False)  # where to look for a name
+    task: str = field(compare=False, default="classes")  # what is predicted
     splits: str = ""  # a digest of its predefined splits, if it has any
     # Splits that were passed, where the source itself has none or others.
     passed: tuple[Split, ...] = field(compare=False, default=(), repr=False)
@@ -65,7 +68,7 @@ class Dataset:
         graphs = load_dataset(source, root=root, name=name, splits=splits)
         if len(graphs) < MIN_GRAPHS:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
-        check_classes(graphs)
+        check_targets(graphs)
         lasting: str | GraphSet = graphs
         if isinstance(source, str | os.PathLike):  # A bare word is a name; a path becomes absolute.
             path, lasting = Path(source).expanduser(), os.fspath(source)
@@ -73,7 +76,8 @@ class Dataset:
                 lasting = str(path.absolute())
         folder = None if root is None else str(Path(root).expanduser().absolute())
         passed = () if splits is None else graphs.splits
-        return cls(graphs.name, fingerprint(graphs), lasting, folder, digest(graphs.splits), passed)
+        own = digest(graphs.splits)
+        return cls(graphs.name, fingerprint(graphs), lasting, folder, graphs.task, own, passed)
 
     def load(self) -> GraphSet:
         """The graphs, with the name and the splits they have here."""
@@ -255,6 +259,7 @@ def make_jobs(
         for asked in grid.cells(loaded):
             scheme = schemes[asked.dataset, asked.protocol.split]
             cell = replace(asked, protocol=replace(asked.protocol, split=scheme))
+            _check_metric(cell)
             network = replace(cell.architecture, backbone="hierarchical")
             key = config_text(network, replace(cell.protocol, split="shared"))
             runs = alike.setdefault((cell.dataset, key), {})
@@ -265,6 +270,14 @@ def make_jobs(
     found = [job for runs in alike.values() for job in _jobs(runs, stack)]
     words = labels([job.cells[0].settings for job in found])
     return [replace(job, label=label) for job, label in zip(found, words, strict=True)]
+
+
+def _check_metric(cell: Cell) -> None:
+    """Refuse a metric that does not fit the dataset, before anything is trained."""
+    try:
+        TASKS[cell.dataset.task].metric(cell.protocol.metric)
+    except ValueError as error:
+        raise ValueError(f"{cell.dataset.name}: {error}") from error
 
 
 def _jobs(runs: Mapping[Cell, int], stack: int | None) -> list[Job]:
