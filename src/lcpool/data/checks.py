@@ -51,7 +51,12 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     yield "categories", all(size > 0 for size in sizes) and sum(sizes) <= x.size(1)
     yield "edge_index", edges.dtype == torch.int64 and edges.dim() == 2 and edges.size(0) == 2
     yield "edge_attr", attr is None or attr.size(0) == edges.size(1)
-    yield "y", y.dtype == torch.int64 and y.dim() == 1
+    if graphs.task == "classes":
+        yield "y", y.dtype == torch.int64 and y.dim() == 1
+    else:
+        yield "y", y.is_floating_point() and y.dim() == 2 and not bool(y.isinf().any())
+    names = graphs.target_names
+    yield "target_names", not names or (y.dim() == 2 and len(names) == y.size(1))
     for name, rows in (("node_ptr", x.size(0)), ("edge_ptr", edges.size(1))):
         ptr = getattr(graphs, name)
         yield name, ptr.dtype == torch.int64 and ptr.shape == (len(y) + 1,)
@@ -103,5 +108,8 @@ def oddities(graphs: GraphSet) -> Iterator[str]:
     for what, count in counts.items():
         if count:
             yield f"{count} {what}"
-    if graphs.num_classes < 2:
-        yield "the graphs have no labels" if not graphs.classes else "all graphs have one label"
+    if graphs.task == "classes":
+        if graphs.num_classes < 2:
+            yield "the graphs have no labels" if not graphs.classes else "all graphs have one label"
+    elif missing := int(graphs.y.isnan().sum()):
+        yield f"{missing} of {graphs.y.numel()} {graphs.task} are missing"

@@ -57,7 +57,7 @@ class Model:
     """
 
     network: Backbone
-    classes: tuple[int, ...]
+    classes: tuple[int, ...] | tuple[str, ...]
     mean_nodes: float
     dataset: str
     degrees: bool = False
@@ -80,13 +80,16 @@ class Model:
         mean_nodes = float(graphs.node_counts.double().mean())
         return cls(network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs))
 
-    def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
-        """The predicted label of each graph, one of ``classes``, on the CPU.
+    def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor | list[str]:
+        """The predicted label of each graph, one of ``classes``: a tensor, or a list of words.
 
         Raises:
             ValueError: if the graphs do not have the features that the network was trained on.
         """
-        return torch.tensor(self.classes)[self.probabilities(graphs).argmax(-1)]
+        numbers = self.probabilities(graphs).argmax(-1)
+        if isinstance(self.classes[0], str):
+            return [str(self.classes[number]) for number in numbers.tolist()]
+        return torch.tensor(self.classes)[numbers]
 
     @torch.no_grad()
     def probabilities(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
@@ -125,15 +128,17 @@ class Model:
             raise ValueError(
                 f"{columns.name}: the graphs have no labels (y) to score by; predict needs none."
             )
-        y = columns.y.cpu()
-        unknown = (~torch.isin(y, torch.tensor(self.classes))).nonzero()
-        if len(unknown):
-            g, known = int(unknown[0]), ", ".join(map(str, self.classes))
-            raise ValueError(
-                f"{columns.name}: graph {g} has label {int(y[g])}, which the model does not know; "
-                f"its classes are {known} ({self.dataset})."
-            )
-        return int((self.predict(columns) == y).sum()) / len(y)
+        known = {label: number for number, label in enumerate(self.classes)}
+        labels = [columns.classes[number] for number in columns.targets.tolist()]
+        for g, label in enumerate(labels):
+            if label not in known:
+                listed = ", ".join(map(str, self.classes))
+                raise ValueError(
+                    f"{columns.name}: graph {g} has label {label}, which the model does not know; "
+                    f"its classes are {listed} ({self.dataset})."
+                )
+        y = torch.tensor([known[label] for label in labels])
+        return int((self.probabilities(columns).argmax(-1) == y).sum()) / len(y)
 
     def _columns(self, graphs: GraphSet | Iterable[Data]) -> GraphSet | None:
         """The graphs in columns, or None if there are none."""
