@@ -46,14 +46,13 @@ def get(
     root: Root = None,
 ) -> None:
     """Download datasets that are not on this machine yet."""
-    from lcpool.data.load import check_name, is_builtin, locate
-    from lcpool.data.tu import Source
+    from lcpool.data.load import check_name, dataset_files, is_builtin, locate
 
     def get_one(name: str) -> None:
         where = "needs no file"
         if not is_builtin(name):
             where = str(path := locate(check_name(name), root))
-            Source.at(path)
+            dataset_files(path)
         typer.echo(f"{name}: {where}")
 
     raise typer.Exit(_each(get_one, names))
@@ -66,8 +65,14 @@ def check(
 ) -> None:
     """Show the size of datasets, and what may be odd in them."""
     from lcpool.data.checks import DatasetError, EdgeCounts, oddities
-    from lcpool.data.load import check_name, find_dataset, is_builtin, load_dataset
-    from lcpool.data.tu import count_edge_lines
+    from lcpool.data.load import (
+        check_name,
+        dataset_files,
+        find_dataset,
+        is_builtin,
+        load_dataset,
+    )
+    from lcpool.data.tu import Source, count_edge_lines
 
     def check_one(name: str) -> None:
         path = None if is_builtin(name) else find_dataset(name, root)
@@ -79,11 +84,13 @@ def check(
         nodes, edges = graphs.x.size(0) / len(graphs), EdgeCounts.of(graphs).pairs / len(graphs)
         typer.echo(
             f"{graphs.name}: {len(graphs)} graphs, {graphs.num_outputs} {graphs.task}, "
-            f"{nodes:.2f} nodes and {edges:.2f} edges per graph, {graphs.num_features} node features"
+            f"{nodes:.2f} nodes and {edges:.2f} edges per graph, "
+            f"{graphs.num_features} node features"
         )
         for sentence in oddities(graphs):
             typer.echo(f"  {sentence}")
-        if path and (dropped := count_edge_lines(path) - graphs.edge_index.size(1)):
+        text = path and isinstance(dataset_files(path), Source)
+        if path and text and (dropped := count_edge_lines(path) - graphs.edge_index.size(1)):
             typer.echo(f"  {dropped} repeated edges and self-loops in the file are left out")
 
     raise typer.Exit(_each(check_one, names))

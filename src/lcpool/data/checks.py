@@ -13,6 +13,7 @@ from lcpool.warn import warn_caller
 
 if TYPE_CHECKING:
     from lcpool.data.graphset import GraphSet
+    from lcpool.data.splits import Split
 
 
 class DatasetError(ValueError):
@@ -65,6 +66,35 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     spans = torch.stack([graphs.node_ptr[:-1], graphs.node_ptr[1:]])
     first, end = spans.repeat_interleave(graphs.edge_ptr.diff(), dim=1)
     yield "edge_index", bool(((edges >= first) & (edges < end)).all())
+    for split in graphs.splits:
+        check_split(split, len(y), graphs.name)
+
+
+def check_split(split: Split, num_graphs: int, where: str) -> None:
+    """Raise unless the parts of a split are graphs, none is empty, and none shares a graph."""
+    owner = torch.zeros(num_graphs, dtype=torch.long)
+    for number, (name, part) in enumerate(zip(split._fields, split, strict=True), start=1):
+        if part.dtype != torch.int64 or part.dim() != 1:
+            raise DatasetError(f"{where}: '{name}' must be a list of numbers of graphs.")
+        if len(part) == 0:
+            raise DatasetError(f"{where}: '{name}' is empty; every part needs a graph.")
+        low, high = int(part.min()), int(part.max())
+        if not 0 <= low <= high < num_graphs:
+            raise DatasetError(
+                f"{where}: '{name}' has numbers from {low} to {high}, but the {num_graphs} graphs "
+                f"are numbered from 0 to {num_graphs - 1}."
+            )
+        if owner[part].any() or len(part.unique()) < len(part):
+            again = (owner[part] > 0) | (part.bincount(minlength=num_graphs)[part] > 1)
+            g = int(part[again][0])
+            other = split._fields[int(owner[g]) - 1] if owner[g] else name
+            raise DatasetError(
+                f"{where}: graph {g} is in '{other}' and again in '{name}' ({int(again.sum())} "
+                f"such graphs); a graph belongs to one part."
+            )
+        owner[part] = number
+    if len(split.train) == 1:
+        raise DatasetError(f"{where}: 'train' has one graph; batch norm needs two.")
 
 
 class EdgeCounts(NamedTuple):

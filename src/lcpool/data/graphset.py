@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
 from lcpool.data.checks import DatasetError, check_columns, warn_once
+from lcpool.data.splits import Split
 from lcpool.graph.checks import Trust
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
@@ -91,6 +92,7 @@ class GraphSet:
             of columns after the other: with (3, 2), a node of the categories 2 and 0 begins with
             0 0 1 1 0. A block of zeros is a category that is not known. The other columns are
             numbers.
+        splits: the splits that came with the data, on the host, or none. A subset has none.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
@@ -111,6 +113,7 @@ class GraphSet:
     task: TaskName = "classes"
     target_names: tuple[str, ...] = ()
     categories: tuple[int, ...] = ()
+    splits: tuple[Split, ...] = ()
 
     @classmethod
     def from_graphs(
@@ -259,6 +262,7 @@ class GraphSet:
             edge_ptr=cumsum(self.edge_counts[index]).to(self.x.device),
             y=self.y[index.to(self.y.device)],
             edge_attr=part.edge_attr,
+            splits=(),
         )
 
     def to_graphs(self) -> list[Data]:

@@ -11,11 +11,11 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,7 +24,11 @@ from torch_geometric.data import Batch, Data
 from lcpool.atomic import read_whole, write_atomically
 from lcpool.data.builtin import builtin
 from lcpool.data.checks import DatasetError, DataWarning, EdgeCounts, check_columns, warn_once
+from lcpool.data.files import TextFiles
+from lcpool.data.gcb import GcbFile, read_gcb
 from lcpool.data.graphset import GraphSet
+from lcpool.data.ogb import OgbFiles, is_ogb, read_ogb
+from lcpool.data.splits import Split
 from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
 
 BUILTIN = "builtin"
@@ -42,6 +46,8 @@ _TU = """
 # Datasets of TU for classification. Others can be downloaded too, by their exact names.
 TU_DATASETS = tuple(_TU.split())
 
+# A word that ends like this is the path of a file, not a name.
+_FILES = (".zip", ".npz")
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 
 PathLike = str | os.PathLike[str]
@@ -132,9 +138,16 @@ def locate(name_or_path: PathLike, root: PathLike | None) -> Path:
     if found := find_dataset(name_or_path, root):
         return found
     name = check_name(os.fspath(name_or_path))
+    folder = data_folders(root)[0]
+    if name.lower().startswith("ogbg"):
+        raise DatasetError(
+            f"{name}: not on this machine, and OGB's datasets are not downloaded. Put the folder "
+            f"'{name.replace('-', '_')}' that the package ogb makes (with 'raw' and 'split' in it) "
+            f"into {folder}, or pass ogb.graphproppred.PygGraphPropPredDataset(…) in Python."
+        )
     usual = {known.lower(): known for known in TU_DATASETS}
     try:
-        return download(usual.get(name.lower(), name), data_folders(root)[0])
+        return download(usual.get(name.lower(), name), folder)
     except DatasetError as error:
         close = difflib.get_close_matches(name.lower(), usual, n=1)
         if not close or close[0] == name.lower():
@@ -180,7 +193,7 @@ def download(name: str, folder: Path) -> Path:
 
 def check_name(name: str) -> str:
     """The name of a TU dataset; an error if it cannot be one."""
-    if not _NAME.fullmatch(name) or name.endswith(".zip"):
+    if not _NAME.fullmatch(name) or name.endswith(_FILES):
         raise DatasetError(f"{name[:100]!r} is no name of a dataset, and no path that exists.")
     return name
 
@@ -188,17 +201,25 @@ def check_name(name: str) -> str:
 def find_dataset(name_or_path: PathLike, root: PathLike | None = None) -> Path | None:
     """The folder or zip of a dataset if it is on this machine, else None."""
     path = Path(os.path.expanduser(name_or_path))
-    if path.name != name_or_path or path.suffix == ".zip":
+    if is_path(name_or_path):
         within_zip = any(map(os.path.isfile, path.parents))
         exists = os.path.exists(path) or os.path.exists(f"{path}_A.txt") or within_zip
         return path if exists else None
-    names, folders = (f"{path.name}.zip", path.name), data_folders(root)
+    names, folders = [f"{path.name}.zip", path.name, f"{path.name}.npz"], data_folders(root)
+    if path.name.lower().startswith("ogbg-"):  # OGB writes names with a dash, folders without.
+        names.append(path.name.replace("-", "_"))
     for place in (*(folder / name for folder in folders for name in names), path):
         if os.path.exists(place):
             return place
     alike = [name.lower() for name in names]
     files = (file for folder in folders for file in _files(folder))
     return next((file for file in files if file.name.lower() in alike), None)
+
+
+def is_path(name_or_path: PathLike) -> bool:
+    """Whether this is a path and not a bare name, which is searched for in the data folders."""
+    path = Path(os.path.expanduser(name_or_path))
+    return path.name != name_or_path or path.suffix in _FILES
 
 
 def data_folders(root: PathLike | None = None) -> list[Path]:
@@ -211,8 +232,8 @@ def local_datasets(folder: Path) -> Iterator[tuple[str, Path]]:
     """Name and path of every dataset in a folder."""
     for path in _files(folder):
         with suppress(DatasetError):  # Other files may be there too.
-            Source.at(path)
-            yield path.name.removesuffix(".zip"), path
+            dataset_files(path)
+            yield path.stem if path.suffix in _FILES else path.name, path
 
 
 def _files(folder: Path) -> list[Path]:
@@ -230,15 +251,35 @@ def user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lcpool"
 
 
+class Format(NamedTuple):
+    """A layout of files: what finds the files of a dataset, and what reads them."""
+
+    files: Callable[[Path], TextFiles]
+    read: Callable[[Path], GraphSet]
+
+
+def format_of(path: Path) -> Format:
+    """The layout of a dataset's files: OGB's, the graph classification benchmark's, or TU's."""
+    if path.suffix == ".npz":
+        return Format(GcbFile.at, read_gcb)
+    return Format(OgbFiles.at, read_ogb) if is_ogb(path) else Format(Source.at, read_tu)
+
+
+def dataset_files(path: Path) -> TextFiles:
+    """The files of the dataset at a path; an error if there is none."""
+    return format_of(path).files(path)
+
+
 def read_cached(path: Path) -> GraphSet:
-    """Read the dataset in a folder or zip, from the cache if that is up to date."""
-    source = Source.at(path)
+    """Read the dataset in a folder or file, from the cache if that is up to date."""
+    layout = format_of(path)
+    source = layout.files(path)
     key = [READER_VERSION, *source.fingerprint()]
     place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
     cached = user_cache() / "columns" / f"{source.name}-{place}.pt"
     graphs = _load(cached, key)
     if graphs is None:
-        graphs = read_tu(path)
+        graphs = layout.read(path)
         # Edge labels that cannot be read are to be warned of the next time as well.
         if graphs.edge_attr is not None or not {"edge_labels", "edge_attributes"} & set(
             source.files
@@ -253,7 +294,8 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
         content = read_whole(path)
         if content.pop("key") != key:
             return None
-        graphs = GraphSet(**{**content, "x": content["x"].float()})
+        splits = tuple(Split(*parts) for parts in content["splits"])
+        graphs = GraphSet(**{**content, "x": content["x"].float(), "splits": splits})
         check_columns(graphs)
         return graphs
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -262,6 +304,7 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
 
 def _save(path: Path, key: list[Any], graphs: GraphSet) -> None:
     columns = {field.name: getattr(graphs, field.name) for field in fields(graphs)}
+    columns["splits"] = tuple(map(tuple, graphs.splits))  # plain tuples, which need no trust
     # One-hot features as bytes: exact, and a quarter of the size.
     small = graphs.x.to(torch.uint8)
     x = small if torch.equal(small.float(), graphs.x) else graphs.x

@@ -16,7 +16,7 @@ from typing import Any
 from torch_geometric.data import Data
 
 from lcpool.data import GraphSet, load_dataset
-from lcpool.data.load import read_dataset
+from lcpool.data.load import is_path, read_dataset
 from lcpool.data.splits import MIN_GRAPHS
 from lcpool.models import Architecture
 from lcpool.settings import (
@@ -59,9 +59,9 @@ class Dataset:
         check_classes(graphs)
         lasting: str | GraphSet = graphs
         if isinstance(source, str | os.PathLike):  # A bare word is a name; a path becomes absolute.
-            path, lasting = Path(source).expanduser(), os.fspath(source)
-            if path.name != lasting or path.suffix == ".zip":
-                lasting = str(path.absolute())
+            lasting = os.fspath(source)
+            if is_path(lasting):
+                lasting = str(Path(source).expanduser().absolute())
         folder = None if root is None else str(Path(root).expanduser().absolute())
         return cls(graphs.name, fingerprint(graphs), lasting, folder)
 
