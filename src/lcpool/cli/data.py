@@ -65,6 +65,7 @@ def check(
 ) -> None:
     """Show the size of datasets, and what may be odd in them."""
     from lcpool.data.checks import DatasetError, EdgeCounts, oddities
+    from lcpool.data.duplicates import find_duplicates
     from lcpool.data.load import (
         check_name,
         dataset_files,
@@ -87,7 +88,7 @@ def check(
             f"{nodes:.2f} nodes and {edges:.2f} edges per graph, "
             f"{graphs.num_features} node features"
         )
-        for sentence in oddities(graphs):
+        for sentence in (*oddities(graphs), *find_duplicates(graphs).sentences(graphs)):
             typer.echo(f"  {sentence}")
         text = path and isinstance(dataset_files(path), Source)
         if path and text and (dropped := count_edge_lines(path) - graphs.edge_index.size(1)):
