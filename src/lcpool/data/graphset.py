@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise, starmap
+from numbers import Integral
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -411,8 +412,9 @@ def _likely_task(rows: Tensor, found: Sequence[Any]) -> TaskName:
     # Whole floats are taken for classes, as many datasets have them. A fraction among integers, or
     # a missing class, is rather a slip: as a class it is an error.
     fractions = bool((known != known.trunc()).any())
-    floats = all(torch.as_tensor(value).is_floating_point() for value in found)
-    return "values" if fractions and floats else "classes"
+    whole = any(isinstance(value, Integral) or getattr(value, "dtype", None) in INTEGERS
+                for value in found)  # fmt: skip
+    return "values" if fractions and not whole else "classes"
 
 
 def _target_rows(name: str, found: Sequence[Any]) -> Tensor:

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -19,16 +19,19 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
 from lcpool.atomic import read_whole, write_atomically
 from lcpool.data.builtin import builtin
 from lcpool.data.checks import DatasetError, DataWarning, EdgeCounts, check_columns, warn_once
+from lcpool.data.columns import targets
+from lcpool.data.convert import convert, single_graphs
 from lcpool.data.files import TextFiles
 from lcpool.data.gcb import GcbFile, read_gcb
-from lcpool.data.graphset import GraphSet
+from lcpool.data.graphset import GraphSet, TaskName
 from lcpool.data.ogb import OgbFiles, is_ogb, read_ogb
 from lcpool.data.splits import Split
+from lcpool.data.tables import TableFiles, is_tables, read_folder
 from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
 
 BUILTIN = "builtin"
@@ -46,30 +49,55 @@ _TU = """
 # Datasets of TU for classification. Others can be downloaded too, by their exact names.
 TU_DATASETS = tuple(_TU.split())
 
+# What reads files that are not read here.
+READ_BY = {
+    ".csv": "load_dataset({'edges': 'edges.csv', 'nodes': …, 'graphs': …}) in Python",
+    ".gexf": "networkx.read_gexf",
+    ".gml": "networkx.read_gml",
+    ".graphml": "networkx.read_graphml",
+    ".json": "networkx.node_link_graph",
+    ".parquet": "pandas.read_parquet",
+    ".pt": "torch.load, if it has a list of PyG graphs",
+    ".sdf": "rdkit.Chem.SDMolSupplier and torch_geometric.utils.from_rdmol",
+    ".smi": "rdkit.Chem.SmilesMolSupplier and torch_geometric.utils.from_rdmol",
+    ".xlsx": "pandas.read_excel",
+}
 # A word that ends like this is the path of a file, not a name.
-_FILES = (".zip", ".npz")
+_FILES = (".zip", ".npz", *READ_BY)
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 
 PathLike = str | os.PathLike[str]
 
 
 def load_dataset(
-    name_or_path: PathLike | GraphSet | Iterable[Data],
+    name_or_path: PathLike | GraphSet | Iterable[Any] | Mapping[str, Any],
     root: PathLike | None = None,
     name: str | None = None,
+    y: Any = None,
+    task: TaskName | None = None,
 ) -> GraphSet:
-    """Load a dataset; datasets in text files are cached.
+    """Load a dataset from files, or make one of graphs in memory; files of text are cached.
 
     Edges without a reverse edge, and edge attributes, which the networks here do not read, are
     reported once as a :class:`~lcpool.data.DataWarning`.
 
     Args:
-        name_or_path: the name of a TU dataset, whatever its case; the path of its zip or folder
-            (``PATH/NAME`` if there are several datasets in it); ``"builtin"`` for the built-in one;
-            PyG graphs in a list or a batch; or a PyG dataset.
+        name_or_path: one of
+
+            - the name of a TU or OGB dataset, whatever its case, or ``"builtin"``;
+            - the path of its zip or folder (``PATH/NAME`` if there are several datasets in it), or
+              of a folder with ``edges.csv``, ``nodes.csv``, ``graphs.csv``;
+            - PyG graphs in a list, a batch or a loader, or a dataset of PyG's or OGB's;
+            - networkx graphs in a list, whose attributes are the features;
+            - tables, ``{"edges": …, "nodes": …, "graphs": …}``, as pandas frames or paths of CSV
+              files (:mod:`lcpool.data.tables`);
+            - molecules in a list of SMILES, or a frame with a column ``smiles``.
         root: the folder in which names are searched first, and to which datasets are downloaded.
             After it come the folder ``LCPOOL_DATA`` and the user's cache.
         name: what to call the dataset; by default its own name, or "graphs" for a list.
+        y: targets in place of those that the data has, one per graph.
+        task: what the targets are, if it is not to be told from them: "classes", "labels" or
+            "values" (:class:`~lcpool.data.GraphSet`).
 
     Example:
         >>> load_dataset("builtin").num_classes
@@ -78,12 +106,16 @@ def load_dataset(
     if isinstance(name_or_path, str | os.PathLike | GraphSet):
         graphs = _read(name_or_path, root)
         graphs = graphs if name is None else replace(graphs, name=name)
+        if y is not None or task is not None:
+            known = targets(graphs.name, graphs.y if y is None else y, len(graphs), task)
+            graphs = replace(graphs, **known)
         unread = ["edge_attr"] if graphs.edge_attr is not None else []
     else:
-        own = getattr(name_or_path, "name", None) if name is None else name
         rows = single_graphs(name_or_path)
-        graphs = GraphSet.from_graphs(rows, own if isinstance(own, str) else "graphs")
+        graphs = convert(name_or_path, rows, name, y, task)
         unread = [key for key in ("edge_attr", "edge_weight") if any(_has(g, key) for g in rows)]
+        if graphs.edge_attr is not None and graphs.edge_attr.numel() and not unread:
+            unread = ["edge_attr"]
     if unread:
         warn_once(
             f"{graphs.name}: the networks here do not read {' and '.join(unread)} (edge labels and "
@@ -123,14 +155,6 @@ def _read(name_or_path: PathLike | GraphSet, root: PathLike | None) -> GraphSet:
 def is_builtin(name_or_path: PathLike) -> bool:
     """Whether this is the name of the built-in dataset, whatever its case."""
     return os.fspath(name_or_path).lower() == BUILTIN
-
-
-def single_graphs(graphs: Data | Iterable[Data]) -> list[Data]:
-    """PyG graphs one by one; batches are taken apart."""
-    found: list[Data] = []
-    for item in [graphs] if isinstance(graphs, Data) else graphs:
-        found += item.to_data_list() if isinstance(item, Batch) else [item]
-    return found
 
 
 def locate(name_or_path: PathLike, root: PathLike | None) -> Path:
@@ -259,10 +283,16 @@ class Format(NamedTuple):
 
 
 def format_of(path: Path) -> Format:
-    """The layout of a dataset's files: OGB's, the graph classification benchmark's, or TU's."""
+    """The layout of a dataset's files; TU's if it is no other."""
     if path.suffix == ".npz":
         return Format(GcbFile.at, read_gcb)
-    return Format(OgbFiles.at, read_ogb) if is_ogb(path) else Format(Source.at, read_tu)
+    if is_ogb(path):
+        return Format(OgbFiles.at, read_ogb)
+    if is_tables(path):
+        return Format(TableFiles.at, read_folder)
+    if path.suffix in READ_BY:
+        raise DatasetError(f"{path}: read it by {READ_BY[path.suffix]}, and pass what that gives.")
+    return Format(Source.at, read_tu)
 
 
 def dataset_files(path: Path) -> TextFiles:

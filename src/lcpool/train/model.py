@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 
 from lcpool.atomic import read_whole, write_atomically
 from lcpool.data import GraphSet
+from lcpool.data.convert import single_graphs
 from lcpool.data.graphset import features_are_degrees, with_degrees
-from lcpool.data.load import single_graphs
 from lcpool.models import Architecture, Backbone
 from lcpool.train.protocol import seeded
 
