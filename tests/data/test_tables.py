@@ -189,7 +189,7 @@ NASTY = {
     "label 2": ({G: "graph,label_a\na,1\nb,2\nc,0\n"}, r"graphs\.csv: .*0, 1"),
     "word as value": ({G: "graph,value\na,1\nb,high\nc,0\n"}, r"graphs\.csv, line 3: 'high'"),
     "infinite value": ({G: "graph,value\na,1\nb,inf\nc,0\n"}, r"graphs\.csv: .*graph 1"),
-    "two kinds of targets": ({G: "graph,label,value\n" + "".join(f"{g},1,2\n" for g in "abc")}, r"graphs\.csv: has 'label'"),
+    "two kinds of targets": ({G: "graph,label,value\na,1,2\nb,1,2\nc,1,2\n"}, "has 'label'"),
     "unknown part": ({G: TABLES[G].replace("val", "dev")}, r"graphs\.csv, line 4: .*'dev'"),
     "no test part": ({G: TABLES[G].replace("test", "")}, r"graphs\.csv: no graph has 'test'"),
     "SMILES and edges": ({G: "graph,smiles\na,CC\n"}, r"graphs\.csv: has 'smiles'"),

@@ -24,7 +24,7 @@ def list_datasets(root: Root = None) -> None:
     """Show the datasets on this machine, and those that can be downloaded."""
     from lcpool.data.load import BUILTIN, TU_DATASETS, data_folders, local_datasets
 
-    here = {BUILTIN: "(made when it is used)"}
+    here = dict.fromkeys(BUILTIN, "(made when it is used)")
 
     def add(folder: Path) -> None:
         for name, path in local_datasets(folder):

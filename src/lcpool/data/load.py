@@ -22,7 +22,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from lcpool.atomic import read_whole, write_atomically
-from lcpool.data.builtin import builtin
+from lcpool.data.builtin import builtin, builtin_labels
 from lcpool.data.checks import DatasetError, DataWarning, EdgeCounts, check_columns, warn_once
 from lcpool.data.columns import targets
 from lcpool.data.convert import convert, single_graphs
@@ -34,7 +34,7 @@ from lcpool.data.splits import Split
 from lcpool.data.tables import TableFiles, is_tables, read_folder
 from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
 
-BUILTIN = "builtin"
+BUILTIN = {"builtin": builtin, "builtin-labels": builtin_labels}
 TU_URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 
 _TU = """
@@ -84,7 +84,8 @@ def load_dataset(
     Args:
         name_or_path: one of
 
-            - the name of a TU or OGB dataset, whatever its case, or ``"builtin"``;
+            - the name of a TU or OGB dataset, whatever its case, ``"builtin"``, or
+              ``"builtin-labels"``;
             - the path of its zip or folder (``PATH/NAME`` if there are several datasets in it), or
               of a folder with ``edges.csv``, ``nodes.csv``, ``graphs.csv``;
             - PyG graphs in a list, a batch or a loader, or a dataset of PyG's or OGB's;
@@ -148,13 +149,13 @@ def _read(name_or_path: PathLike | GraphSet, root: PathLike | None) -> GraphSet:
     if isinstance(name_or_path, GraphSet):
         return name_or_path
     if is_builtin(name_or_path):
-        return builtin()
+        return BUILTIN[os.fspath(name_or_path).lower()]()
     return read_cached(locate(name_or_path, root))
 
 
 def is_builtin(name_or_path: PathLike) -> bool:
-    """Whether this is the name of the built-in dataset, whatever its case."""
-    return os.fspath(name_or_path).lower() == BUILTIN
+    """Whether this is the name of a built-in dataset, whatever its case."""
+    return os.fspath(name_or_path).lower() in BUILTIN
 
 
 def locate(name_or_path: PathLike, root: PathLike | None) -> Path:

@@ -8,7 +8,8 @@ The result is the same as from PyG's reader:
   occurs.
 - Self-loops are dropped (convolutions that need them add them), and of several lines for one edge
   the first counts. Edges are not made undirected.
-- Class labels may be any integers; in their order they become the labels 0, 1, ….
+- Class labels may be any integers; in their order they become the labels 0, 1, …. A set with
+  attributes of graphs in place of class labels has these as values to predict.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
 
 import numpy as np
 import torch
@@ -127,12 +129,8 @@ def read_tu(path: Path) -> GraphSet:
     """Read the dataset in a folder or zip."""
     source = Source.at(path)
     source.check_size()
-    if "graph_labels" not in source.files and "graph_attributes" in source.files:
-        raise DatasetError(f"{source.path}: for regression, which is not supported (no classes).")
-    labels = source.read("graph_labels", np.int64, width=1)
-    if not len(labels):
-        raise DatasetError(f"{source.where('graph_labels')}, line 1: the file is empty.")
-    classes, y = np.unique(labels[:, 0], return_inverse=True)
+    known = _targets(source)
+    y = known["y"]
     graph = source.read_numbers("graph_indicator", 1, len(y), "graph labels")[:, 0]
     lines = source.read_numbers("A", 2, len(graph), "nodes").T
     inside = graph[lines[0]] == graph[lines[1]]
@@ -150,9 +148,26 @@ def read_tu(path: Path) -> GraphSet:
         _features(source, "node", len(graph)),
         edge_attr,
         source.where("graph_indicator"),
-        y=torch.from_numpy(y),
-        classes=tuple(range(len(classes))),
+        **known,
     )
+
+
+def _targets(source: Source) -> dict[str, Any]:
+    """The fields ``y``, ``classes`` and ``task``: classes, or else the graphs' attributes."""
+    values = "graph_labels" not in source.files and "graph_attributes" in source.files
+    kind = "graph_attributes" if values else "graph_labels"
+    if values:
+        found = source.read(kind, np.float64, missing=True)
+        bounded = ~(np.abs(found) > np.finfo(np.float32).max).any(axis=1)
+        source.require(kind, found, bounded, "a value is not finite, or too large for float32.")
+    else:
+        found = source.read(kind, np.int64, width=1)
+    if not len(found):
+        raise DatasetError(f"{source.where(kind)}, line 1: the file is empty.")
+    if values:
+        return {"y": torch.from_numpy(found), "classes": (), "task": "values"}
+    classes, y = np.unique(found[:, 0], return_inverse=True)
+    return {"y": torch.from_numpy(y), "classes": tuple(range(len(classes)))}
 
 
 def count_edge_lines(path: Path) -> int:
