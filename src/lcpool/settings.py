@@ -26,6 +26,11 @@ SCOPES = NETWORK, POOLING, PROTOCOL = "The network", "The pooling", "The protoco
 
 BackboneName = Literal["hierarchical", "plain"]
 ConvName = Literal["gcn", "graphconv"]
+# What selects the epoch, and is reported; lcpool.train.metrics computes them.
+MetricName = Literal[
+    "auto", "accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "brier",
+    "mae", "rmse", "r2",
+]  # fmt: skip
 BACKBONES: tuple[str, ...] = get_args(BackboneName)
 # The paper's names of the poolings.
 POOLS = (
@@ -55,6 +60,7 @@ class Setting:
     plural: str = ""  # a second name, for grids
     example: Any = None  # for error messages, where the default is None
     unset: str = ""  # what None stands for
+    later: bool = False  # whether runs of before it was added lack it, and had the default
     read_by: Callable[[str], bool] = lambda pool: True  # whether this pooling makes use of it
 
     def checked(self, value: Any, name: str = "") -> Any:
@@ -206,6 +212,13 @@ class ProtocolSettings(SettingsGroup):
     patience: int = setting(
         50, "Stop after this many epochs without improvement.", PROTOCOL, least=1
     )
+    metric: MetricName = setting(
+        "auto",
+        "What selects the epoch on the validation graphs, and is reported; auto: accuracy for "
+        "classes, roc_auc for labels, rmse for values.",
+        PROTOCOL,
+        later=True,
+    )
     split: Literal["shared", "fresh"] = setting(
         "fresh",
         "fresh: a new split for each run, as significance tests need; shared: one split for all "
@@ -269,15 +282,22 @@ def flat(network: NetworkSettings, protocol: ProtocolSettings) -> dict[str, Any]
 
 
 def config_text(network: NetworkSettings, protocol: ProtocolSettings) -> str:
-    """All settings as canonical JSON with sorted keys: equal settings have equal text."""
-    return json.dumps(flat(network, protocol), sort_keys=True)
+    """All settings as canonical JSON with sorted keys: equal settings have equal text.
+
+    A setting that was declared later is left out where it has its default, so that runs of earlier
+    versions have the same text.
+    """
+    values = flat(network, protocol)
+    unsaid = [name for name, one in SETTINGS.items() if one.later and values[name] == one.default]
+    return json.dumps({n: v for n, v in values.items() if n not in unsaid}, sort_keys=True)
 
 
 def read_config_text(text: str) -> dict[str, Any]:
     """The inverse of :func:`config_text`, in the order of declaration."""
     try:
         values = json.loads(text)
-        return {name: values[name] for name in SETTINGS}
+        default = {name: one.default for name, one in SETTINGS.items() if one.later}
+        return {name: {**default, **values}[name] for name in SETTINGS}
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not the settings of a run as JSON: {text}") from error
 

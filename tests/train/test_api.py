@@ -324,7 +324,7 @@ def test_poolings_of_the_users_own_give_a_network_at_the_end(pool, tmp_path):
     assert result.stack == 1
     assert train(GRAPHS, f"own_poolings:{pool}", **QUICK, stack=1).runs == result.runs
     best = max(
-        result.runs, key=lambda r: (r.choices["accuracy"].accuracy, -r.choices["accuracy"].loss)
+        result.runs, key=lambda r: (r.choices["accuracy"].value, -r.choices["accuracy"].loss)
     )
     test = GRAPHS.subset(result.protocol.split_of(40, best.number).test)
     result.model.save(tmp_path / "model.pt")
@@ -424,12 +424,12 @@ def test_the_model_is_the_best_run_at_its_chosen_epoch(pool, stack):
         GRAPHS, pool, **QUICK | {"runs": 3, "epochs": 5, "lr": 0.03, "batch_size": 8}, stack=stack
     )
     best = max(
-        result.runs, key=lambda r: (r.choices["accuracy"].accuracy, -r.choices["accuracy"].loss)
+        result.runs, key=lambda r: (r.choices["accuracy"].value, -r.choices["accuracy"].loss)
     )
     split = result.protocol.split_of(len(GRAPHS), best.number)
     chosen = best.choices["accuracy"]
     for index, expected in (
-        (split.val, (chosen.accuracy, chosen.loss)),
+        (split.val, (chosen.value, chosen.loss)),
         (split.test, best.test["accuracy"]),
     ):
         graphs = GRAPHS.subset(index)
@@ -461,7 +461,7 @@ def test_a_run_that_diverged_gives_the_network_of_the_epoch_chosen_before(stack)
 
     def spoil(trainer):
         if trainer.epoch == 1 and trainer.runs[0].number == 0:
-            trainer.runs[0].choices["accuracy"].accuracy = 2.0
+            trainer.runs[0].choices["accuracy"].value = 2.0
             with torch.no_grad():
                 trainer.stack.tensors()["pre.0.weight"][0] = math.nan
 

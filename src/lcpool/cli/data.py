@@ -84,9 +84,8 @@ def check(
         # An edge and its reverse edge count as one.
         nodes, edges = graphs.x.size(0) / len(graphs), EdgeCounts.of(graphs).pairs / len(graphs)
         typer.echo(
-            f"{graphs.name}: {len(graphs)} graphs, {graphs.num_outputs} {graphs.task}, "
-            f"{nodes:.2f} nodes and {edges:.2f} edges per graph, "
-            f"{graphs.num_features} node features"
+            f"{graphs.name}: {len(graphs)} graphs, {graphs.num_outputs} {graphs.task}, {nodes:.2f} "
+            f"nodes and {edges:.2f} edges per graph, {graphs.num_features} node features"
         )
         for sentence in (*oddities(graphs), *find_duplicates(graphs).sentences(graphs)):
             typer.echo(f"  {sentence}")

@@ -36,25 +36,25 @@ class Architecture(NetworkSettings):
 
 
 class Output(NamedTuple):
-    """The output of a backbone: class scores, and the auxiliary loss of each graph, if any."""
+    """The output of a backbone: scores, and the auxiliary loss of each graph, if any."""
 
-    logits: Tensor  # [batch_size, num_classes]
+    logits: Tensor  # [batch_size, num_outputs]
     graph_loss: Tensor | None  # [batch_size]
 
 
 class Backbone(nn.Module):
-    """A network that classifies graphs: MLP → conv → (pool → conv) × poolings → readout → MLP.
+    """A network that predicts of graphs: MLP → conv → (pool → conv) × poolings → readout → MLP.
 
     Args:
         in_channels: width of the input features.
-        num_classes: number of classes.
+        num_outputs: how many numbers to give per graph: a score per class or label, or values.
         mean_nodes: mean number of nodes per graph, which sets the number of clusters k of DiffPool
             and MinCut: ⌊ratio · ⌊mean⌋⌋ in the first pooling, ⌊ratio · k⌋ in the next.
         architecture: the settings.
     """
 
     def __init__(
-        self, in_channels: int, num_classes: int, mean_nodes: float, architecture: Architecture
+        self, in_channels: int, num_outputs: int, mean_nodes: float, architecture: Architecture
     ) -> None:
         super().__init__()
         self.architecture = a = architecture
@@ -71,14 +71,14 @@ class Backbone(nn.Module):
         self.pools = nn.ModuleList(pools)
         self.summary: nn.Module = CombinedReadout(a.backbone == "hierarchical")
         self.post = nn.Sequential(
-            nn.Linear(2 * hidden, hidden), norm(hidden), nn.ReLU(), nn.Linear(hidden, num_classes),
+            nn.Linear(2 * hidden, hidden), norm(hidden), nn.ReLU(), nn.Linear(hidden, num_outputs),
         )  # fmt: skip
 
     @classmethod
     def of(cls, graphs: GraphSet, architecture: Architecture) -> Backbone:
         """The network for a set of graphs."""
         mean_nodes = float(graphs.node_counts.double().mean())
-        return cls(graphs.num_features, graphs.num_classes, mean_nodes, architecture)
+        return cls(graphs.num_features, graphs.num_outputs, mean_nodes, architecture)
 
     def forward(self, graphs: GraphBatch) -> Output:
         graph, losses = graphs.graph, []
