@@ -134,7 +134,7 @@ def _without_targets(graph: Data) -> Data:
 def _categories(graphs: list[Data], key: str, usual: tuple[int, ...]) -> tuple[int, ...]:
     """How many categories each column of integers has; empty for numbers, and for 0 and 1 alone."""
     parts = [getattr(graph, key, None) for graph in graphs]
-    if not all(isinstance(part, Tensor) and part.dtype in INTEGERS for part in parts):
+    if not all(map(_is_integers, parts)):
         return ()
     tensors = [part.cpu() for part in parts if isinstance(part, Tensor)]
     columns = [part.view(len(part), -1).numpy() for part in tensors if part.numel()]
@@ -144,6 +144,17 @@ def _categories(graphs: list[Data], key: str, usual: tuple[int, ...]) -> tuple[i
     if len(sizes) == len(usual) and all(map(int.__le__, sizes, usual)):
         return usual
     return sizes if any(size > 2 for size in sizes) else ()  # One-hot columns are integers, too.
+
+
+def integer_features(graphs: list[Data], width: int) -> bool:
+    """Whether all graphs have integers as features, ``width`` per node."""
+    return all(
+        _is_integers(graph.x) and graph.x.numel() == width * graph.num_nodes for graph in graphs
+    )
+
+
+def _is_integers(values: Any) -> bool:
+    return isinstance(values, Tensor) and values.dtype in INTEGERS
 
 
 def _ogb_split(source: Any, count: int) -> tuple[Split, ...]:
