@@ -261,3 +261,26 @@ def test_molecules_without_rdkit(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
     with pytest.raises(DatasetError, match="pip install rdkit"):
         load_dataset(["CCO"])
+
+
+@QUIET
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"edge_attr": torch.tensor(3)},
+        {"edge_attr": torch.tensor([1, 2, 3])},
+        {"edge_attr": torch.tensor([[1, 2], [3, 4]]).t()},
+        {"edge_attr": "words"},
+        {"edge_weight": torch.tensor(1)},
+    ],
+)
+def test_odd_attributes_beside_categories(others: dict):
+    x = torch.tensor([[5, 6], [7, 8]]).t()  # not contiguous
+    graphs = load_dataset([ring(x, **others), ring(x, **others)])
+    assert graphs.categories == (7, 9)
+
+
+def test_a_folder_of_no_layout_names_all_of_them(tmp_path: Path):
+    (tmp_path / "raw").mkdir()
+    with pytest.raises(DatasetError, match=r"NAME_A.*edge\.csv\.gz.*edges\.csv"):
+        load_dataset(tmp_path / "raw")

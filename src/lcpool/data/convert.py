@@ -114,7 +114,9 @@ def _from_pyg(
         found = GraphSet.from_graphs(graphs, name, task or ("values" if regression else None))
     molecules = name.replace("-", "_").startswith(ogb.MOLECULES)
     nodes = _categories(graphs, "x", ogb.ATOMS if molecules else ())
-    edges = _categories(graphs, "edge_attr", ogb.BONDS if molecules else ())
+    edges: tuple[int, ...] = ()
+    if found.edge_attr is not None:
+        edges = _categories(graphs, "edge_attr", ogb.BONDS if molecules else ())
     if nodes:
         if not molecules:
             warn_once(
@@ -137,7 +139,7 @@ def _categories(graphs: list[Data], key: str, usual: tuple[int, ...]) -> tuple[i
     if not all(map(_is_integers, parts)):
         return ()
     tensors = [part.cpu() for part in parts if isinstance(part, Tensor)]
-    columns = [part.view(len(part), -1).numpy() for part in tensors if part.numel()]
+    columns = [part.reshape(len(part), -1).numpy() for part in tensors if part.numel()]
     if len({column.shape[1] for column in columns}) != 1:
         return ()
     sizes = integer_categories(np.concatenate(columns))

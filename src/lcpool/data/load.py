@@ -129,7 +129,8 @@ def load_dataset(
             f"{graphs.name}: {edges.one_way} edges, in {edges.one_way_graphs} of {len(graphs)} "
             f"graphs, have no reverse edge: messages flow only from source to target. If the "
             f"graphs are meant to be undirected, torch_geometric.transforms.ToUndirected() adds "
-            f"the reverse edges of PyG graphs. If they are meant to be directed, silence this: "
+            f"the reverse edges of PyG graphs, and in tables the columns 'u' and 'v' in place of "
+            f"'source' and 'target' do. If they are meant to be directed, silence this: "
             f"warnings.filterwarnings('ignore', category=lcpool.data.DataWarning)."
         )
     return graphs

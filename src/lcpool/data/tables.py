@@ -54,7 +54,9 @@ class TableFiles(TextFiles):
     def at(cls, path: Path) -> TableFiles:
         """Find the tables in a folder."""
         names = {kind: [f"{kind}{s}" for s in _SUFFIXES] for kind in KINDS}
-        there = {k: [name for name in some if (path / name).exists()] for k, some in names.items()}
+        there = {
+            k: [name for name in some if os.path.exists(path / name)] for k, some in names.items()
+        }
         files = {kind: found[0] for kind, found in there.items() if found}
         size = sum(os.stat(path / file).st_size for file in files.values())
         return cls(path, path.resolve().name, files, size)

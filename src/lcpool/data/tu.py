@@ -114,8 +114,9 @@ def _one_prefix(path: Path, names: Iterable[str], wanted: str) -> str:
     found = {head[1] for head in map(_HEAD.fullmatch, names) if head}
     if not found:
         raise DatasetError(
-            f"{path}: no dataset, which has files NAME_A.txt, NAME_….txt. PyG graphs of your own "
-            'are passed in Python: lcpool.compare({"MINE": graphs}).'
+            f"{path}: no dataset. There are neither files NAME_A.txt, NAME_….txt (TU's), nor "
+            f"raw/edge.csv.gz, … (OGB's, as a folder), nor edges.csv and graphs.csv. Graphs of "
+            'your own are passed in Python: lcpool.compare({"MINE": graphs}).'
         )
     fits = {prefix for prefix in found if f"/{prefix}".endswith(f"/{wanted}")} if wanted else found
     if len(fits) != 1:
