@@ -84,7 +84,7 @@ def check_split(split: Split, num_graphs: int, where: str) -> None:
                 f"{where}: '{name}' has numbers from {low} to {high}, but the {num_graphs} graphs "
                 f"are numbered from 0 to {num_graphs - 1}."
             )
-        if owner[part].any() or len(part.unique()) < len(part):
+        if owner[part].any() or len(np.unique(part.numpy())) < len(part):
             again = (owner[part] > 0) | (part.bincount(minlength=num_graphs)[part] > 1)
             g = int(part[again][0])
             other = split._fields[int(owner[g]) - 1] if owner[g] else name

@@ -135,7 +135,7 @@ class GraphSet:
         rows = [graphs] if isinstance(graphs, Data) else list(graphs)
         if not rows or not all(isinstance(graph, Data) for graph in rows):
             kinds = ", ".join(sorted({type(graph).__name__ for graph in rows})) or "nothing"
-            hint = ' Pass several datasets by name: {"a": graphs, "b": others}.' if rows else ""
+            hint = " load_dataset takes others: networkx, tables, SMILES." if rows else ""
             raise DatasetError(f"{name}: expected PyG Data objects, got {kinds}.{hint}")
         edges, edge_counts = _gather_edges(name, rows)
         node_counts = torch.tensor([graph.num_nodes for graph in rows])

@@ -13,8 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torch_geometric.data import Data
-
 from lcpool.data import GraphSet, load_dataset
 from lcpool.data.load import is_path, read_dataset
 from lcpool.data.splits import MIN_GRAPHS
@@ -40,7 +38,7 @@ from lcpool.train.tasks import TASKS
 
 PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
 
-Source = str | Path | GraphSet | Iterable[Data]
+Source = str | Path | GraphSet | Iterable[Any]  # what load_dataset takes
 
 
 @dataclass(frozen=True)
