@@ -23,7 +23,6 @@ from lcpool.data.splits import Split
 
 # The widest range of labels with a column for each value in it, used or not.
 MAX_SPAN = 4096
-PARTS = ("train", "val", "test")
 
 
 def one_hot(where: str, codes: Iterable[tuple[Array, int]], others: Array) -> Array:
