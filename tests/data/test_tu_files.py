@@ -158,7 +158,7 @@ def test_a_zip_with_a_false_size_is_refused(zip_tu: Callable):
 def test_a_line_that_is_parsed_as_a_whole_is_not_too_long(
     write_tu: Callable, monkeypatch: pytest.MonkeyPatch, line: str
 ):
-    monkeypatch.setattr("lcpool.data.tu.LONGEST", 5_000)
+    monkeypatch.setattr("lcpool.data.files.LONGEST", 5_000)
     path = write_tu(node_attributes=line)
     with pytest.raises(DatasetError, match=r"TOY_node_attributes\.txt: .*5,000"):
         load_dataset(path)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise, starmap
+from numbers import Integral
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -87,6 +88,11 @@ class GraphSet:
         task: what is predicted: "classes" (one of several), "labels" (several of 0 or 1) or
             "values" (numbers).
         target_names: the names of the columns of ``y`` for "labels" and "values", or empty.
+        categories: how many categories each categorical feature has, or empty if there is none.
+            The first ``sum(categories)`` columns of ``x`` are these features one-hot, one block
+            of columns after the other: with (3, 2), a node of the categories 2 and 0 begins with
+            0 0 1 1 0. A block of zeros is a category that is not known. The other columns are
+            numbers.
         splits: the splits that came with the data, on the host, or none. A subset has none.
 
     Example:
@@ -107,6 +113,7 @@ class GraphSet:
     edge_attr: Tensor | None = None
     task: TaskName = "classes"
     target_names: tuple[str, ...] = ()
+    categories: tuple[int, ...] = ()
     splits: tuple[Split, ...] = ()
 
     @classmethod
@@ -128,7 +135,7 @@ class GraphSet:
         rows = [graphs] if isinstance(graphs, Data) else list(graphs)
         if not rows or not all(isinstance(graph, Data) for graph in rows):
             kinds = ", ".join(sorted({type(graph).__name__ for graph in rows})) or "nothing"
-            hint = ' Pass several datasets by name: {"a": graphs, "b": others}.' if rows else ""
+            hint = " load_dataset takes others: networkx, tables, SMILES." if rows else ""
             raise DatasetError(f"{name}: expected PyG Data objects, got {kinds}.{hint}")
         edges, edge_counts = _gather_edges(name, rows)
         node_counts = torch.tensor([graph.num_nodes for graph in rows])
@@ -405,8 +412,9 @@ def _likely_task(rows: Tensor, found: Sequence[Any]) -> TaskName:
     # Whole floats are taken for classes, as many datasets have them. A fraction among integers, or
     # a missing class, is rather a slip: as a class it is an error.
     fractions = bool((known != known.trunc()).any())
-    floats = all(torch.as_tensor(value).is_floating_point() for value in found)
-    return "values" if fractions and floats else "classes"
+    whole = any(isinstance(value, Integral) or getattr(value, "dtype", None) in INTEGERS
+                for value in found)  # fmt: skip
+    return "values" if fractions and not whole else "classes"
 
 
 def _target_rows(name: str, found: Sequence[Any]) -> Tensor:

@@ -13,10 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torch_geometric.data import Data
-
 from lcpool.data import GraphSet, Split, load_dataset
-from lcpool.data.load import read_dataset
+from lcpool.data.load import is_path, read_dataset
 from lcpool.data.splits import MIN_GRAPHS, digest, resolved
 from lcpool.models import Architecture
 from lcpool.settings import (
@@ -40,7 +38,7 @@ from lcpool.train.tasks import TASKS
 
 PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
 
-Source = str | Path | GraphSet | Iterable[Data]
+Source = str | Path | GraphSet | Iterable[Any]  # what load_dataset takes
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,9 @@ class Dataset:
         check_targets(graphs)
         lasting: str | GraphSet = graphs
         if isinstance(source, str | os.PathLike):  # A bare word is a name; a path becomes absolute.
-            path, lasting = Path(source).expanduser(), os.fspath(source)
-            if path.name != lasting or path.suffix == ".zip":
-                lasting = str(path.absolute())
+            lasting = os.fspath(source)
+            if is_path(lasting):
+                lasting = str(Path(source).expanduser().absolute())
         folder = None if root is None else str(Path(root).expanduser().absolute())
         passed = () if splits is None else graphs.splits
         own = digest(graphs.splits)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch_geometric.data import Data
 
 from lcpool.data import GraphSet, load_dataset
 from lcpool.models import Architecture
@@ -29,7 +28,7 @@ from lcpool.train.tasks import TASKS
 
 @takes_settings
 def train(
-    dataset: str | Path | GraphSet | Iterable[Data],
+    dataset: str | Path | GraphSet | Iterable[Any],
     pool: str = Architecture.pool,
     backbone: str = Architecture.backbone,
     conv: str = Architecture.conv,
@@ -48,7 +47,8 @@ def train(
     """Train a network on a dataset by the paper's protocol, several runs as one.
 
     Args:
-        dataset: a TU name, a zip or folder, "builtin", a :class:`GraphSet`, or PyG graphs.
+        dataset: what :func:`lcpool.data.load_dataset` takes: a name, a zip or folder, a
+            :class:`GraphSet`, or graphs of PyG or networkx, tables or SMILES.
         pool: a pooling's paper name, or ``module:Class`` for your own.
         backbone: "hierarchical" or "plain".
         conv: "gcn" or "graphconv".

@@ -13,8 +13,9 @@ from torch_geometric.data import Data
 
 from lcpool.atomic import read_whole, write_atomically
 from lcpool.data import GraphSet, Split
+from lcpool.data.convert import integer_features, single_graphs
 from lcpool.data.graphset import TaskName, features_are_degrees, with_degrees
-from lcpool.data.load import single_graphs
+from lcpool.data.smiles import with_categories
 from lcpool.models import Architecture, Backbone
 from lcpool.train.protocol import seeded
 from lcpool.train.tasks import TASKS, Task
@@ -74,6 +75,7 @@ class Model:
         run: the number of its run, or None.
         split: the numbers of the graphs that this run was trained, validated and tested on.
         digest: the :func:`fingerprint` of the training data, to recognise it.
+        categories: those of its features (:attr:`lcpool.data.GraphSet.categories`).
     """
 
     network: Backbone
@@ -88,6 +90,7 @@ class Model:
     run: int | None = None
     split: Split | None = None
     digest: str = ""
+    categories: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         a = self.network.architecture
@@ -124,6 +127,7 @@ class Model:
             network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs),
             kind=graphs.task, target_names=graphs.target_names,
             metric=TASKS[graphs.task].default, digest=fingerprint(graphs),
+            categories=graphs.categories,
         )  # fmt: skip
 
     def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor | list[str]:
@@ -257,7 +261,10 @@ class Model:
                 raise ValueError(
                     f"the network was trained on features ({self.dataset}); graph {g} has no 'x'."
                 )
-        return GraphSet.from_graphs(found, task=self._kind(found)) if found else None
+        columns = GraphSet.from_graphs(found, task=self._kind(found)) if found else None
+        if columns and self.categories and integer_features(found, len(self.categories)):
+            return with_categories(columns, self.categories)
+        return columns
 
     def _kind(self, graphs: list[Data]) -> TaskName | None:
         """How to read ``y`` of graphs: as the training data's, if it is of that kind at all."""
@@ -271,6 +278,12 @@ class Model:
                 raise ValueError(
                     f"the network was trained on {self.num_features} features per node "
                     f"({self.dataset}), but these graphs have {graphs.num_features}."
+                )
+            if graphs.categories and graphs.categories != self.categories:
+                raise ValueError(
+                    f"the network was trained on features of {self.categories} categories "
+                    f"({self.dataset}), but these graphs have {graphs.categories}. PyG graphs "
+                    f"themselves, in a list, get those of the network."
                 )
             return graphs
         if not features_are_degrees(graphs):
@@ -295,6 +308,8 @@ class Model:
             "run": self.run is None or isinstance(self.run, int),
             "digest": isinstance(self.digest, str),
             "split": all(part.dtype == torch.int64 for part in self.split or ()),
+            "categories": all(isinstance(size, int) and size > 0 for size in self.categories)
+            and sum(self.categories) <= self.num_features,
         }
         if wrong := [name for name, is_right in fits.items() if not is_right]:
             raise ValueError(f"its '{wrong[0]}' has a wrong value.")
@@ -316,6 +331,7 @@ class Model:
             "metric": self.metric,
             "run": self.run,
             "digest": self.digest,
+            "categories": list(self.categories),
             "split": None if self.split is None else list(self.split),
             "tensors": {name: value.cpu() for name, value in tensors_of(self.network).items()},
         }
@@ -362,7 +378,8 @@ class Model:
             split = None if values["split"] is None else Split(*values["split"])
             model = cls(
                 network, classes, mean_nodes, values["dataset"], values["degrees"],
-                target_names=tuple(values["target_names"]), split=split, **own,
+                target_names=tuple(values["target_names"]), split=split,
+                categories=tuple(values["categories"]), **own,
             )  # fmt: skip
             model._check()
             return model
