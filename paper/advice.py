@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lcpool.models import BACKBONES, CONVS, POOLINGS
+from lcpool.models import BACKBONES, POOLINGS
 from lcpool.report.words import signed
+from lcpool.settings import PAPER_CONVS
 from paper import choosing
 from paper.datasets import paper_datasets
 from paper.published import OURS
@@ -92,7 +93,7 @@ def caption(audit: Audit) -> str:
 
 def _lacking(report: PaperReport) -> list[str]:
     """How many of the paper's cells have runs; nothing where all have."""
-    cells = len(paper_datasets()) * len(BACKBONES) * len(CONVS) * len(POOLINGS)
+    cells = len(paper_datasets()) * len(BACKBONES) * len(PAPER_CONVS) * len(POOLINGS)
     there = int(report.cells["default"].sum())
     return [] if there == cells else [f"Only {there} of the paper's {cells} cells have runs."]
 

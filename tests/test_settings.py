@@ -52,13 +52,21 @@ def test_functions_show_every_setting_with_its_default(function):
 def test_a_configuration_is_flat_sorted_json_and_reads_back():
     network, protocol = Architecture(ratio=1, score_channels=3), Protocol(lr=1, split="shared")
     text = config_text(network, protocol)
-    assert list(json.loads(text)) == sorted(SETTINGS)
+    assert list(json.loads(text)) == sorted(name for name, one in SETTINGS.items() if not one.later)
     assert read_config_text(text) == flat(network, protocol)
     assert list(read_config_text(text)) == list(SETTINGS)
     assert in_groups(read_config_text(text)) == (asdict(network), asdict(protocol))
     for wrong in ("{}", "[]", "3", "no", '{"hidden": 3}'):
         with pytest.raises(ValueError, match="settings"):
             read_config_text(wrong)
+
+
+def test_a_later_setting_is_in_the_text_where_it_is_not_the_default():
+    network, protocol = Architecture(depth=2, conv="gin"), Protocol(weight_decay=0.01)
+    text = config_text(network, protocol)
+    assert {"depth", "weight_decay"} < set(json.loads(text))
+    assert "dropout" not in json.loads(text)
+    assert read_config_text(text) == flat(network, protocol)
 
 
 def test_equal_settings_have_equal_text():
@@ -87,7 +95,8 @@ def test_what_is_written_on_a_command_line(name, text, value):
     [
         ("hidden", 0), ("hidden", 1.0), ("hidden", True), ("hidden", None), ("lr", math.nan),
         ("lr", 0), ("batch_size", 1), ("seed", -1), ("conv", "gat"), ("hops", 0), ("pool", 3),
-        ("self_loops", 1), ("score_channels", 0), ("split", "both"),
+        ("self_loops", 1), ("score_channels", 0), ("split", "both"), ("dropout", 1),
+        ("dropout", math.nan), ("weight_decay", -0.1), ("weight_decay", math.inf), ("depth", 0),
     ],
 )  # fmt: skip
 def test_what_a_setting_cannot_be(name, value):

@@ -25,8 +25,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 SCOPES = NETWORK, POOLING, PROTOCOL = "The network", "The pooling", "The protocol"
 
 BackboneName = Literal["hierarchical", "plain"]
-ConvName = Literal["gcn", "graphconv"]
 BACKBONES: tuple[str, ...] = get_args(BackboneName)
+PAPER_CONVS = ("gcn", "graphconv")
 # The paper's names of the poolings.
 POOLS = (
     "nopool", "topkpool", "sagpool", "asapool", "diffpool", "mincutpool", "lcpool", "lcpool*",
@@ -49,6 +49,7 @@ class Setting:
     help: str  # what it does, in one sentence
     scope: str  # the group it is shown in
     choices: tuple[Any, ...] = ()  # all allowed values, if they are few
+    own: bool = False  # beside the choices, a class of the user's own as module:Class
     least: float | None = None
     most: float = math.inf
     above: float | None = None  # a number must be finite and larger than this
@@ -56,6 +57,8 @@ class Setting:
     example: Any = None  # for error messages, where the default is None
     unset: str = ""  # what None stands for
     read_by: Callable[[str], bool] = lambda pool: True  # whether this pooling makes use of it
+    # Declared after stores of runs were first written, whose texts do not have it.
+    later: bool = False
 
     def checked(self, value: Any, name: str = "") -> Any:
         """The value, with numpy's numbers as Python's; an error if this setting cannot have it.
@@ -72,10 +75,11 @@ class Setting:
             value = int(value)
         elif isinstance(value, Real) and not isinstance(value, bool):
             value = float(value)
-        if self.choices and value not in self.choices:
+        if self.choices and value not in self.choices and not (self.own and ":" in value):
             listed = ", ".join(map(str, self.choices))
-            raise ValueError(f"'{name}' cannot be {value!r}: choose one of {listed}.")
-        if self.least is not None and value < self.least:
+            more = ", or pass a class of your own as 'module:Class'" if self.own else ""
+            raise ValueError(f"'{name}' cannot be {value!r}: choose one of {listed}{more}.")
+        if self.least is not None and not value >= self.least:  # nor NaN
             raise ValueError(f"'{name}' must be at least {self.least}, not {value}.")
         if self.least is not None and value > self.most:
             raise ValueError(f"'{name}' must be at most {self.most}, not {value}.")
@@ -133,9 +137,10 @@ def declared(group: type) -> dict[str, Setting]:
     found, hints = {}, get_type_hints(group)
     for one in fields(group):
         hint = hints[one.name]
-        choices = get_args(hint) if get_origin(hint) is Literal else ()
-        kinds = (type(choices[0]),) if choices else get_args(hint) or (hint,)
-        found[one.name] = Setting(one.name, kinds, one.default, choices=choices, **one.metadata)
+        literal = get_args(hint) if get_origin(hint) is Literal else ()
+        kinds = (type(literal[0]),) if literal else get_args(hint) or (hint,)
+        more = {"choices": literal, **one.metadata}
+        found[one.name] = Setting(one.name, kinds, one.default, **more)
     return found
 
 
@@ -158,7 +163,14 @@ class NetworkSettings(SettingsGroup):
         NETWORK,
         plural="backbones",
     )
-    conv: ConvName = setting("gcn", "The graph convolution.", NETWORK, plural="convs")
+    conv: str = setting(
+        "gcn",
+        "The graph convolution, or your own class as module:Class.",
+        NETWORK,
+        plural="convs",
+        choices=(*PAPER_CONVS, "gin"),
+        own=True,
+    )
     pool: str = setting(
         "lcpool",
         f"{', '.join(POOLS)} (or lcpool-star), or your own class as module:Class.",
@@ -194,6 +206,26 @@ class NetworkSettings(SettingsGroup):
         3, "LCPool connects kept nodes at most this many hops apart.", POOLING,
         read_by=LCPOOLS.__contains__,
     )  # fmt: skip
+    depth: int = setting(
+        1, "Number of convolutions before each pooling, and after the last one.", NETWORK,
+        least=1, later=True,
+    )  # fmt: skip
+    readout: str = setting(
+        "mean+max",
+        "One row per graph from its nodes: mean, max, sum, or an aggregation of PyG such as std, "
+        "median, softmax or set2set; several are joined by +.",
+        NETWORK,
+        later=True,
+    )
+    dropout: float = setting(
+        0.0,
+        "Share of features that training sets to zero, after every hidden linear layer and every "
+        "convolution.",
+        NETWORK,
+        least=0,
+        most=0.99,
+        later=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -215,6 +247,14 @@ class ProtocolSettings(SettingsGroup):
     )
     seed: int = setting(
         0, "Seed of all random choices.", PROTOCOL, least=0, most=2**32 - 1, plural="seeds"
+    )
+    weight_decay: float = setting(
+        0.0,
+        "Adam adds this multiple of each parameter to its gradient.",
+        PROTOCOL,
+        least=0,
+        most=1,
+        later=True,
     )
 
 
@@ -269,15 +309,22 @@ def flat(network: NetworkSettings, protocol: ProtocolSettings) -> dict[str, Any]
 
 
 def config_text(network: NetworkSettings, protocol: ProtocolSettings) -> str:
-    """All settings as canonical JSON with sorted keys: equal settings have equal text."""
-    return json.dumps(flat(network, protocol), sort_keys=True)
+    """All settings as canonical JSON with sorted keys: equal settings have equal text.
+
+    A setting that was declared later is left out where it has its default, so that runs of earlier
+    versions have the same text.
+    """
+    values = flat(network, protocol)
+    unsaid = [name for name, one in SETTINGS.items() if one.later and values[name] == one.default]
+    return json.dumps({n: v for n, v in values.items() if n not in unsaid}, sort_keys=True)
 
 
 def read_config_text(text: str) -> dict[str, Any]:
     """The inverse of :func:`config_text`, in the order of declaration."""
     try:
         values = json.loads(text)
-        return {name: values[name] for name in SETTINGS}
+        default = {name: one.default for name, one in SETTINGS.items() if one.later}
+        return {name: {**default, **values}[name] for name in SETTINGS}
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not the settings of a run as JSON: {text}") from error
 

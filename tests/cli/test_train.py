@@ -176,7 +176,8 @@ OTHER_VALUES = {
     "backbone": "plain", "conv": "graphconv", "pool": "sagpool", "hidden": 8, "norm": "layer",
     "poolings": 2, "ratio": 3, "score_channels": 5, "self_loops": False, "rescale": True,
     "hops": 2, "runs": 4, "lr": 0.1, "batch_size": 9, "epochs": 7, "patience": 6,
-    "split": "shared", "seed": 11,
+    "split": "shared", "seed": 11, "depth": 2, "readout": "sum", "dropout": 0.5,
+    "weight_decay": 0.01,
 }  # fmt: skip
 OTHER = {
     name: (f"--{'no-' if value is False else ''}{name.replace('_', '-')}",)

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from lcpool.data import GraphBatch, GraphSet
+from lcpool.graph.edges import Edges
+from lcpool.models.conv import make_conv
 from lcpool.models.pooling import make_pooling, pooling_name
-from lcpool.nn.conv import FastGCNConv, FastGraphConv, convolve
+from lcpool.models.readout import Readout, readout_names
+from lcpool.nn.conv import convolve
 from lcpool.nn.norm import BatchNorm
-from lcpool.ops.readout import readout
 from lcpool.ops.topk import check_ratio, share
 from lcpool.pool import Pooled, PoolingError
 from lcpool.settings import NetworkSettings
 
-CONVS: dict[str, Any] = {"gcn": FastGCNConv, "graphconv": FastGraphConv}
 NORMS: dict[str, Any] = {"batch": BatchNorm, "layer": nn.LayerNorm, "none": nn.Identity}
 
 
@@ -33,6 +34,12 @@ class Architecture(NetworkSettings):
         super().__post_init__()
         check_ratio(self.ratio)
         object.__setattr__(self, "pool", pooling_name(self.pool))
+        object.__setattr__(self, "readout", "+".join(readout_names(self.readout)))
+
+    @property
+    def own_classes(self) -> tuple[str, ...]:
+        """The pooling and the convolution that are the user's own, as ``module:Class``."""
+        return tuple(name for name in (self.pool, self.conv) if ":" in name)
 
 
 class Output(NamedTuple):
@@ -44,6 +51,9 @@ class Output(NamedTuple):
 
 class Backbone(nn.Module):
     """A network that classifies graphs: MLP → conv → (pool → conv) × poolings → readout → MLP.
+
+    Each conv is ``depth`` convolutions. A readout is taken after the last of them. Every hidden
+    linear layer and every convolution is followed by the norm, ReLU and dropout.
 
     Args:
         in_channels: width of the input features.
@@ -58,21 +68,27 @@ class Backbone(nn.Module):
     ) -> None:
         super().__init__()
         self.architecture = a = architecture
-        conv, norm, hidden = CONVS[a.conv], NORMS[a.norm], a.hidden
-        self.pre = nn.Sequential(nn.Linear(in_channels, hidden), norm(hidden), nn.ReLU())
-        self.convs = nn.ModuleList(conv(hidden, hidden) for _ in range(a.poolings + 1))
-        self.norms = nn.ModuleList(
-            nn.Sequential(norm(hidden), nn.ReLU()) for _ in range(a.poolings + 1)
-        )
+        norm, hidden, levels = NORMS[a.norm], a.hidden, a.poolings + 1
+
+        def activated() -> list[nn.Module]:
+            dropout = [nn.Dropout(a.dropout)] if a.dropout else []
+            return [norm(hidden), nn.ReLU(), *dropout]
+
+        self.pre = nn.Sequential(nn.Linear(in_channels, hidden), *activated())
+        convs = range(levels * a.depth)  # those of level l are l · depth, …, (l + 1) · depth − 1
+        self.convs = nn.ModuleList(make_conv(a.conv, hidden, norm) for _ in convs)
+        self.norms = nn.ModuleList(nn.Sequential(*activated()) for _ in convs)
         pools, clusters = [], int(mean_nodes)
         for _ in range(a.poolings):
             clusters = pooled_clusters(a.ratio, clusters)
             pools.append(make_pooling(a.pool, hidden, clusters, a))
         self.pools = nn.ModuleList(pools)
+        readouts = [Readout(a.readout, hidden) for _ in range(levels)]
+        self.readouts = nn.ModuleList(readouts)
         self.summary: nn.Module = CombinedReadout(a.backbone == "hierarchical")
         self.post = nn.Sequential(
-            nn.Linear(2 * hidden, hidden), norm(hidden), nn.ReLU(), nn.Linear(hidden, num_classes),
-        )  # fmt: skip
+            nn.Linear(readouts[0].width, hidden), *activated(), nn.Linear(hidden, num_classes)
+        )
 
     @classmethod
     def of(cls, graphs: GraphSet, architecture: Architecture) -> Backbone:
@@ -82,18 +98,26 @@ class Backbone(nn.Module):
 
     def forward(self, graphs: GraphBatch) -> Output:
         graph, losses = graphs.graph, []
-        x = self.pre(graph.x)
-        x = self.norms[0](convolve(self.convs[0], x, graph.edges))
-        readouts = [readout(x, graph)]
-        for conv, norm, pool in zip(self.convs[1:], self.norms[1:], self.pools, strict=True):
+        x = self._convolved(0, self.pre(graph.x), graph.edges)
+        readouts = [self.readouts[0](x, graph)]
+        for level, pool in enumerate(self.pools, start=1):
             out = usable(pool, pool(x, graph), x)
             if (loss := graph_loss(out, graphs)) is not None:
                 losses.append(loss)
             graph = out.graph
-            x = norm(convolve(conv, graph.x, graph.edges, graph.edge_attr))
-            readouts.append(readout(x, graph))
+            x = self._convolved(level, graph.x, graph.edges, graph.edge_attr)
+            readouts.append(self.readouts[level](x, graph))
         total = torch.stack(losses).sum(0) if losses else None
         return Output(self.post(self.summary(readouts)), total)
+
+    def _convolved(
+        self, level: int, x: Tensor, edges: Edges, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        """The features after all convolutions of a level: of the input, or after a pooling."""
+        depth = self.architecture.depth
+        for i in range(level * depth, (level + 1) * depth):
+            x = self.norms[i](convolve(self.convs[i], x, edges, edge_weight))
+        return x
 
 
 class CombinedReadout(nn.Module):

@@ -20,6 +20,8 @@ from lcpool.data.load import read_dataset
 from lcpool.data.splits import MIN_GRAPHS
 from lcpool.models import Architecture
 from lcpool.settings import (
+    BACKBONES,
+    PAPER_CONVS,
     POOLS,
     RUNS,
     SETTINGS,
@@ -34,7 +36,7 @@ from lcpool.settings import (
 )
 from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
-from lcpool.train.api import check_classes, fingerprint, pooling_code
+from lcpool.train.api import check_classes, fingerprint, own_code
 
 PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
 
@@ -88,15 +90,15 @@ class Cell:
 
     @cached_property
     def code(self) -> str:
-        """A digest of the file of a user's pooling; empty for others, and if it is not found."""
+        """A digest of the files of a user's classes; empty without any, and if one is not found."""
         try:
-            return pooling_code(self.architecture.pool)
+            return own_code(self.architecture)
         except ValueError:  # It cannot be imported, which its training will report.
             return ""
 
     @cached_property
     def id(self) -> str:
-        """A digest of the configuration, of the dataset's contents and of a user's pooling."""
+        """A digest of the configuration, of the dataset's contents and of a user's classes."""
         text = json.dumps([self.dataset.name, self.dataset.digest, self.config, self.code])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -196,8 +198,8 @@ class Grid:
     @classmethod
     def paper(cls) -> dict[str, Any]:
         """The settings of the paper's grid: 6 × 2 × 2 × 8 cells of ten runs, on one split each."""
-        choices = {name: SETTINGS[name].choices for name in ("backbone", "conv")}
-        return {"dataset": PAPER_DATASETS, **choices, "split": "shared"}
+        networks = {"backbone": BACKBONES, "conv": PAPER_CONVS}
+        return {"dataset": PAPER_DATASETS, **networks, "split": "shared"}
 
     def configurations(self) -> list[tuple[Architecture, Protocol]]:
         """Every different combination of settings, the first setting outermost."""

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from lcpool.data import GraphSet, load_dataset
 from lcpool.models import Architecture
-from lcpool.models.pooling import import_class
+from lcpool.models.own import import_class
 from lcpool.settings import RUNS, by_name, flat, in_groups, takes_settings
 from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.device import device_name, in_stacks, pick_device, stack_size
@@ -48,7 +48,7 @@ def train(
         dataset: a TU name, a zip or folder, "builtin", a :class:`GraphSet`, or PyG graphs.
         pool: a pooling's paper name, or ``module:Class`` for your own.
         backbone: "hierarchical" or "plain".
-        conv: "gcn" or "graphconv".
+        conv: "gcn", "graphconv" or "gin", or ``module:Class`` for your own.
         runs: number of runs, each with its own initial parameters and batch order.
         settings: the other settings of network and protocol.
         device: where to train; by default a GPU if there is one.
@@ -100,7 +100,7 @@ def train_runs(
         "dataset": graphs.name,
         "graphs": None if checkpoints is None else fingerprint(graphs),
         "settings": flat(architecture, protocol),
-        "code": pooling_code(architecture.pool),
+        "code": own_code(architecture),
     }
     begun: list[Checkpoint] = []
     finished: list[Trainer] = []
@@ -171,11 +171,15 @@ def fingerprint(graphs: GraphSet) -> str:
     return digest.hexdigest()
 
 
-def pooling_code(name: str) -> str:
-    """A digest of the file that defines the user's own pooling; "" for lcpool's poolings.
+def own_code(architecture: Architecture) -> str:
+    """Digests of the files that define the user's own pooling and convolution; "" without any.
 
-    After the file has changed, a training is not continued from an older checkpoint.
+    After a file has changed, a training is not continued from an older checkpoint.
     """
+    return "".join(map(_code, (architecture.pool, architecture.conv)))
+
+
+def _code(name: str) -> str:
     if ":" not in name:
         return ""
     try:

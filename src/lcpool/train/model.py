@@ -184,13 +184,13 @@ class Model:
 
         Args:
             path: the file.
-            trust: allow the file to name a class of your own as its pooling (``module:Class``).
-                That module is imported, which executes its code.
+            trust: allow the file to name classes of your own as its pooling or convolution
+                (``module:Class``). Their modules are imported, which executes their code.
 
         Raises:
             OSError: if the file cannot be opened.
-            ValueError: if it is not a model, its pooling needs ``trust``, or its pooling has
-                changed since it was saved.
+            ValueError: if it is not a model, a class of your own needs ``trust``, or has changed
+                since it was saved.
         """
         try:
             values = read_whole(Path(path))
@@ -202,12 +202,14 @@ class Model:
                 f"again. {HOW_TO_SAVE}"
             )
         named = values.get("architecture")
-        pool = str(named.get("pool") if isinstance(named, dict) else named)
-        if ":" in pool and not trust:
-            raise ValueError(
-                f"{path} has the pooling '{pool}', whose module would be imported. If you trust "
-                f"the file and the module, pass trust=True."
-            )
+        parts = {"pooling": "pool", "convolution": "conv"}
+        own = {kind: str(named.get(key)) for kind, key in parts.items() if isinstance(named, dict)}
+        for kind, name in own.items():
+            if ":" in name and not trust:
+                raise ValueError(
+                    f"{path} has the {kind} '{name}', whose module would be imported. If you trust "
+                    f"the file and the module, pass trust=True."
+                )
         try:
             architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
             features, mean_nodes = values["num_features"], values["mean_nodes"]
@@ -217,6 +219,7 @@ class Model:
             return cls(network, classes, mean_nodes, values["dataset"], values["degrees"])
         except Exception as error:  # of any kind, as the values may be anything
             raise ValueError(
-                f"{path} does not fit: it is damaged, or was saved with another '{pool}' than "
-                f"there is now ({type(error).__name__}: {error})"
+                f"{path} does not fit: it is damaged, or was saved with another "
+                f"{' or '.join(map(repr, own.values()))} than there is now "
+                f"({type(error).__name__}: {error})"
             ) from error

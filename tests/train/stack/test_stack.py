@@ -1,6 +1,7 @@
 """A stacked run computes what the same run alone computes."""
 
 import copy
+import warnings
 from dataclasses import replace
 
 import page_poolings
@@ -56,9 +57,11 @@ def compare(stack, models, losses, alone):
             torch.testing.assert_close(value, parameter.detach(), rtol=0, atol=1e-6)
 
 
-def train_side_by_side(models, steps):
+def train_side_by_side(models, steps, **options):
     stack = Stack(models)
-    optimizers = [torch.optim.Adam(m.parameters(), lr=5e-4) for m in (stack.model, *models)]
+    optimizers = [
+        torch.optim.Adam(m.parameters(), lr=5e-4, **options) for m in (stack.model, *models)
+    ]
     generator = torch.Generator().manual_seed(7)
     for _ in range(steps):
         parts = [torch.randperm(len(GRAPHS), generator=generator)[:6] for _ in models]
@@ -146,10 +149,65 @@ def test_steps_of_a_stack_are_the_steps_of_its_runs(pool, conv, backbone):
         {"poolings": 2},
         {"poolings": 2, "pool": "mincutpool"},
         {"ratio": 0.3, "score_channels": 5, "self_loops": False, "rescale": True},
+        {"depth": 3},
+        {"depth": 2, "poolings": 2, "conv": "gin"},
+        {"conv": "gin", "norm": "layer"},
+        {"conv": "torch_geometric.nn:SAGEConv"},
+        {"readout": "sum"},
+        {"readout": "max+sum+std"},
+        {"readout": "softmax+min"},
+        {"readout": "attentional", "poolings": 2},
     ],
 )
 def test_options_stack_too(options):
     train_side_by_side(networks(**options), steps=2)
+
+
+@pytest.mark.usefixtures("way")
+def test_weight_decay_stacks_too():
+    train_side_by_side(networks(conv="gin"), steps=3, weight_decay=0.1)
+
+
+@pytest.mark.usefixtures("way")
+def test_dropout_in_a_stack_differs_between_runs_and_leaves_evaluation_as_it_is():
+    models = networks(dropout=0.5, conv="gin", depth=2)
+    stack = Stack([models[0]] * RUNS)  # the same parameters: only what is dropped differs
+    batch = GRAPHS.batch(torch.arange(6).repeat(RUNS))
+    torch.manual_seed(0)
+    losses = run_losses(stack(batch, RUNS), batch, RUNS)
+    assert len(losses.unique()) == RUNS
+    stack = Stack(models)
+    stack.model.eval()
+    logits = stack(batch, RUNS).logits.chunk(RUNS)
+    for model, found in zip(models, logits, strict=True):
+        own = model.eval()(GRAPHS.batch(torch.arange(6))).logits
+        torch.testing.assert_close(found, own, **EXACT)
+
+
+@pytest.mark.parametrize(
+    ("options", "stacked"),
+    [
+        ({"conv": "gin", "dropout": 0.2, "depth": 2, "readout": "sum"}, True),
+        ({"readout": "std+powermean", "dropout": 0.2}, True),
+        ({"conv": "torch_geometric.nn:GraphConv"}, True),
+        ({"conv": "torch_geometric.nn:GATConv"}, False),
+        ({"readout": "set2set"}, False),
+        ({"readout": "mean+lcm"}, False),
+    ],
+)
+def test_what_can_be_stacked_is_and_the_rest_trains_one_run_at_a_time(options, stacked):
+    """The rest is said in a warning; each run has the same result as alone."""
+    given = {"runs": 2, "epochs": 1, "hidden": 8, "device": "cpu", **options}
+    graphs = builtin(num_graphs=40)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        result = train(graphs, "lcpool", **given)
+    assert result.stack == (2 if stacked else 1)
+    assert any("one run at a time" in str(w.message) for w in said) != stacked
+    assert len(result.accuracies()) == 2
+    if "dropout" not in options:
+        alone = train(graphs, "lcpool", **{**given, "runs": 1})
+        assert result.runs[0].curves == alone.runs[0].curves
 
 
 @pytest.mark.usefixtures("way")
