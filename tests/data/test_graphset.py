@@ -237,3 +237,14 @@ def test_a_batch_on_a_gpu_is_the_same_and_does_not_synchronise():
     expected = graphs.batch(index)
     for name in ("x", "edge_index", "edge_attr", "batch", "target", "node_counts"):
         assert torch.equal(getattr(expected, name), getattr(batch, name).cpu())
+
+
+def test_categories_are_blocks_of_columns():
+    one = Data(x=torch.eye(5), edge_index=torch.empty(2, 0, dtype=torch.long), y=0)
+    graphs = replace(GraphSet.from_graphs([one, one]), categories=(3, 2))
+    part = graphs.subset(torch.tensor([1]))
+    assert part.categories == (3, 2)
+    assert part.batch(torch.tensor([0])).x.split((3, 2), dim=1)[1].tolist()[3:] == [[1, 0], [0, 1]]
+    for wrong in ((3, 3), (0,), (-1, 2)):
+        with pytest.raises(DatasetError, match="categories"):
+            replace(graphs, categories=wrong).batch(torch.tensor([0]))

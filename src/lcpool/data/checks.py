@@ -47,6 +47,8 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     """Each column, and whether it fits those before it."""
     x, edges, y, attr = graphs.x, graphs.edge_index, graphs.y, graphs.edge_attr
     yield "x", x.dim() == 2 and x.is_floating_point()
+    sizes = graphs.categories
+    yield "categories", all(size > 0 for size in sizes) and sum(sizes) <= x.size(1)
     yield "edge_index", edges.dtype == torch.int64 and edges.dim() == 2 and edges.size(0) == 2
     yield "edge_attr", attr is None or attr.size(0) == edges.size(1)
     yield "y", y.dtype == torch.int64 and y.dim() == 1

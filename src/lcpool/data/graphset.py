@@ -75,6 +75,11 @@ class GraphSet:
             classes, if the graphs have no labels.
         classes: the labels, sorted. A subset has the classes of the whole set.
         edge_attr: features of each edge, ``[edges, features]``, or None.
+        categories: how many categories each categorical feature has, or empty if there is none.
+            The first ``sum(categories)`` columns of ``x`` are these features one-hot, one block
+            of columns after the other: with (3, 2), a node of the categories 2 and 0 begins with
+            0 0 1 1 0. A block of zeros is a category that is not known. The other columns are
+            numbers.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
@@ -92,6 +97,7 @@ class GraphSet:
     y: Tensor
     classes: tuple[int, ...]
     edge_attr: Tensor | None = None
+    categories: tuple[int, ...] = ()
 
     @classmethod
     def from_graphs(cls, graphs: Iterable[Data], name: str = "graphs") -> GraphSet:
