@@ -1,6 +1,7 @@
 """Networks beside the paper's: GIN, own convolutions, depth, dropout, readouts."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -24,9 +25,9 @@ BATCH = GRAPHS.batch(torch.arange(8))
 HIDDEN = 8
 
 
-def network(**options):
+def network(graphs=GRAPHS, **options):
     torch.manual_seed(0)
-    return Backbone.of(GRAPHS, Architecture(**{"hidden": HIDDEN, **options}))
+    return Backbone.of(graphs, Architecture(**{"hidden": HIDDEN, **options}))
 
 
 def mlp(norm=nn.BatchNorm1d):
@@ -312,3 +313,30 @@ def test_what_is_refused_says_what_is_allowed(options, words):
 def test_readouts_have_short_names():
     assert Architecture(readout="Mean+StdAggregation").readout == "mean+std"
     assert Architecture(readout="add+power_mean").readout == "sum+powermean"
+
+
+def test_categories_are_embedded():
+    """The first layer is a sum of embeddings and a linear layer of the numbers beside them."""
+    torch.manual_seed(0)
+    sizes, numbers, rows = (30, 20), 4, 200
+    model = Backbone(sum(sizes) + numbers, 2, 10.0, Architecture(hidden=64), sizes)
+    first = model.pre[0]
+    tables = [
+        nn.Embedding.from_pretrained(part.t())
+        for part in first.weight[:, :50].detach().split(sizes, 1)
+    ]
+    codes = torch.stack([torch.randint(size, (rows,)) for size in sizes], dim=1)
+    x = torch.randn(rows, numbers)
+    hot = [nn.functional.one_hot(codes[:, c], size).float() for c, size in enumerate(sizes)]
+    expected = sum(table(codes[:, c]) for c, table in enumerate(tables))
+    expected = expected + x @ first.weight[:, 50:].t() + first.bias
+    torch.testing.assert_close(first(torch.cat([*hot, x], 1)), expected, rtol=1e-4, atol=1e-5)
+    # The initial values are those of nn.Embedding and nn.Linear(4, 64).
+    weight = first.weight.detach()
+    assert abs(float(weight[:, :50].std()) - 1) < 0.1
+    assert 0.4 < float(weight[:, 50:].abs().max()) <= 0.5
+
+
+def test_a_network_knows_the_categories_of_its_graphs():
+    graphs = replace(GRAPHS, categories=(GRAPHS.num_features,))
+    assert network(graphs).pre[0].weight.std() > 3 * network().pre[0].weight.std()

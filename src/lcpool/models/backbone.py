@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -61,10 +63,17 @@ class Backbone(nn.Module):
         mean_nodes: mean number of nodes per graph, which sets the number of clusters k of DiffPool
             and MinCut: ⌊ratio · ⌊mean⌋⌋ in the first pooling, ⌊ratio · k⌋ in the next.
         architecture: the settings.
+        categories: the number of categories of each categorical feature, one-hot in the first
+            columns of the input (:attr:`lcpool.data.GraphSet.categories`); they are embedded.
     """
 
     def __init__(
-        self, in_channels: int, num_classes: int, mean_nodes: float, architecture: Architecture
+        self,
+        in_channels: int,
+        num_classes: int,
+        mean_nodes: float,
+        architecture: Architecture,
+        categories: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self.architecture = a = architecture
@@ -74,7 +83,10 @@ class Backbone(nn.Module):
             dropout = [nn.Dropout(a.dropout)] if a.dropout else []
             return [norm(hidden), nn.ReLU(), *dropout]
 
-        self.pre = nn.Sequential(nn.Linear(in_channels, hidden), *activated())
+        first = nn.Linear(in_channels, hidden)
+        if categories:
+            embed(first, sum(categories))
+        self.pre = nn.Sequential(first, *activated())
         convs = range(levels * a.depth)  # those of level l are l · depth, …, (l + 1) · depth − 1
         self.convs = nn.ModuleList(make_conv(a.conv, hidden, norm) for _ in convs)
         self.norms = nn.ModuleList(nn.Sequential(*activated()) for _ in convs)
@@ -94,7 +106,8 @@ class Backbone(nn.Module):
     def of(cls, graphs: GraphSet, architecture: Architecture) -> Backbone:
         """The network for a set of graphs."""
         mean_nodes = float(graphs.node_counts.double().mean())
-        return cls(graphs.num_features, graphs.num_classes, mean_nodes, architecture)
+        width, categories = graphs.num_features, graphs.categories
+        return cls(width, graphs.num_classes, mean_nodes, architecture, categories)
 
     def forward(self, graphs: GraphBatch) -> Output:
         graph, losses = graphs.graph, []
@@ -118,6 +131,20 @@ class Backbone(nn.Module):
         for i in range(level * depth, (level + 1) * depth):
             x = self.norms[i](convolve(self.convs[i], x, edges, edge_weight))
         return x
+
+
+@torch.no_grad()
+def embed(layer: nn.Linear, columns: int) -> None:
+    """Let the first ``columns`` of the input be categories, one-hot, that are embedded.
+
+    The product of a one-hot row with W is a column of W. So the layer computes
+    Σ_c E_c[x_c] + W x + b with an ``nn.Embedding`` E_c per categorical feature c, whose rows are
+    these columns, and a linear layer of the other features x. The initial values are theirs.
+    """
+    embedding, numbers = layer.weight[:, :columns], layer.weight[:, columns:]
+    nn.init.normal_(embedding)
+    bound = 1 / math.sqrt(max(numbers.size(1), 1))
+    nn.init.uniform_(numbers, -bound, bound)
 
 
 class CombinedReadout(nn.Module):
