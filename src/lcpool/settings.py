@@ -165,10 +165,10 @@ class NetworkSettings(SettingsGroup):
     )
     conv: str = setting(
         "gcn",
-        "The graph convolution, or your own class as module:Class.",
+        "The graph convolution (gine reads edge attributes), or your own class as module:Class.",
         NETWORK,
         plural="convs",
-        choices=(*PAPER_CONVS, "gin"),
+        choices=(*PAPER_CONVS, "gin", "gine"),
         own=True,
     )
     pool: str = setting(

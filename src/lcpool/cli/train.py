@@ -95,13 +95,18 @@ def check_own_class(name: str, a: Architecture) -> None:
 
     from lcpool.models import make_conv, make_pooling
     from lcpool.models.conv import CALLED as CONV_CALLED
+    from lcpool.models.conv import takes_edge_attr
+    from lcpool.models.own import own_errors
     from lcpool.nn.norm import BatchNorm
     from lcpool.pool.foreign import CALLED
 
     x, edges = torch.randn(4, a.hidden), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
     if name == a.conv:
-        conv = _made(name, a.hidden, lambda: make_conv(name, a.hidden, BatchNorm))
-        _called(name, lambda: conv(x, edges), CONV_CALLED)
+        with own_errors(name):
+            needed = takes_edge_attr(name) == "needed"
+        more, edge_dim = ({"edge_attr": torch.ones(4, 1)}, 1) if needed else ({}, None)
+        conv = _made(name, a.hidden, lambda: make_conv(name, a.hidden, BatchNorm, edge_dim))
+        _called(name, lambda: conv(x, edges, **more), CONV_CALLED)
         return
     pool = _made(name, a.hidden, lambda: make_pooling(name, a.hidden, 1, a))
     out = _called(name, lambda: pool(x, edges, None, torch.tensor([0, 0, 1, 1])), CALLED)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lcpool.data import GraphBatch, GraphSet
+from lcpool.data.checks import warn_once
 from lcpool.graph.edges import Edges
-from lcpool.models.conv import make_conv
-from lcpool.models.pooling import make_pooling, pooling_name
+from lcpool.models.conv import CONVS, make_conv, takes_edge_attr
+from lcpool.models.pooling import keeps_edge_attr, make_pooling, pooling_name
 from lcpool.models.readout import Readout, readout_names
 from lcpool.nn.conv import convolve
 from lcpool.nn.norm import BatchNorm
@@ -37,6 +38,11 @@ class Architecture(NetworkSettings):
         check_ratio(self.ratio)
         object.__setattr__(self, "pool", pooling_name(self.pool))
         object.__setattr__(self, "readout", "+".join(readout_names(self.readout)))
+
+    @property
+    def reads_edge_attr(self) -> bool:
+        """Whether the convolution may read edge attributes."""
+        return self.conv == "gine" or ":" in self.conv
 
     @property
     def own_classes(self) -> tuple[str, ...]:
@@ -65,6 +71,11 @@ class Backbone(nn.Module):
         architecture: the settings.
         categories: the number of categories of each categorical feature, one-hot in the first
             columns of the input (:attr:`lcpool.data.GraphSet.categories`); they are embedded.
+        edge_dim: width of the edge attributes, or None if there are none.
+
+    Attributes:
+        edge_dims: width of the edge attributes that the convolutions of each level read, or None:
+            those before the first pooling, then those after each.
     """
 
     def __init__(
@@ -74,6 +85,7 @@ class Backbone(nn.Module):
         mean_nodes: float,
         architecture: Architecture,
         categories: Sequence[int] = (),
+        edge_dim: int | None = None,
     ) -> None:
         super().__init__()
         self.architecture = a = architecture
@@ -87,9 +99,11 @@ class Backbone(nn.Module):
         if categories:
             embed(first, sum(categories))
         self.pre = nn.Sequential(first, *activated())
-        convs = range(levels * a.depth)  # those of level l are l · depth, …, (l + 1) · depth − 1
-        self.convs = nn.ModuleList(make_conv(a.conv, hidden, norm) for _ in convs)
-        self.norms = nn.ModuleList(nn.Sequential(*activated()) for _ in convs)
+        self.edge_dims = edge_dims(a, edge_dim)
+        # The convolutions of level l are l · depth, …, (l + 1) · depth − 1.
+        widths = [width for width in self.edge_dims for _ in range(a.depth)]
+        self.convs = nn.ModuleList(make_conv(a.conv, hidden, norm, width) for width in widths)
+        self.norms = nn.ModuleList(nn.Sequential(*activated()) for _ in widths)
         pools, clusters = [], int(mean_nodes)
         for _ in range(a.poolings):
             clusters = pooled_clusters(a.ratio, clusters)
@@ -106,30 +120,52 @@ class Backbone(nn.Module):
     def of(cls, graphs: GraphSet, architecture: Architecture) -> Backbone:
         """The network for a set of graphs."""
         mean_nodes = float(graphs.node_counts.double().mean())
-        width, categories = graphs.num_features, graphs.categories
-        return cls(width, graphs.num_classes, mean_nodes, architecture, categories)
+        widths = graphs.num_features, graphs.num_classes
+        edge_dim = None if graphs.edge_attr is None else graphs.edge_attr.size(1)
+        return cls(*widths, mean_nodes, architecture, graphs.categories, edge_dim)
 
     def forward(self, graphs: GraphBatch) -> Output:
         graph, losses = graphs.graph, []
-        x = self._convolved(0, self.pre(graph.x), graph.edges)
+        x = self.pre(graph.x)
+        attributes = self._attributes(graphs, x)
+        x = self._convolved(0, x, graph.edges, edge_attr=attributes)
         readouts = [self.readouts[0](x, graph)]
+        if attributes is not None and self.edge_dims[1] is not None:
+            graph = replace(graph, edge_attr=attributes)
         for level, pool in enumerate(self.pools, start=1):
-            out = usable(pool, pool(x, graph), x)
+            width = self.edge_dims[level]
+            out = usable(pool, pool(x, graph), x, width)
             if (loss := graph_loss(out, graphs)) is not None:
                 losses.append(loss)
             graph = out.graph
-            x = self._convolved(level, graph.x, graph.edges, graph.edge_attr)
+            kind = "edge_weight" if width is None else "edge_attr"
+            x = self._convolved(level, graph.x, graph.edges, **{kind: graph.edge_attr})
             readouts.append(self.readouts[level](x, graph))
         total = torch.stack(losses).sum(0) if losses else None
         return Output(self.post(self.summary(readouts)), total)
 
+    def _attributes(self, graphs: GraphBatch, x: Tensor) -> Tensor | None:
+        """The edge attributes, if the convolutions read them."""
+        width, attributes = self.edge_dims[0], graphs.edge_attr
+        if width is None:
+            return None
+        if attributes is None or attributes.size(1) != width:
+            found = "none" if attributes is None else attributes.size(1)
+            raise ValueError(f"the network reads {width} attributes per edge, not {found}.")
+        return attributes.to(x.dtype)
+
     def _convolved(
-        self, level: int, x: Tensor, edges: Edges, edge_weight: Tensor | None = None
+        self,
+        level: int,
+        x: Tensor,
+        edges: Edges,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
     ) -> Tensor:
         """The features after all convolutions of a level: of the input, or after a pooling."""
         depth = self.architecture.depth
         for i in range(level * depth, (level + 1) * depth):
-            x = self.norms[i](convolve(self.convs[i], x, edges, edge_weight))
+            x = self.norms[i](convolve(self.convs[i], x, edges, edge_weight, edge_attr))
         return x
 
 
@@ -161,8 +197,37 @@ class CombinedReadout(nn.Module):
         return torch.stack(readouts).sum(0) if self.hierarchical else readouts[-1]
 
 
-def usable(pool: Any, out: Any, x: Tensor) -> Pooled:
-    """The output of a pooling, if the next convolution can use it, else a ``PoolingError``."""
+def edge_dims(a: Architecture, width: int | None) -> list[int | None]:
+    """The width of the edge attributes that the convolutions of each level read, or None.
+
+    The data have ``width`` attributes per edge. After a pooling that makes edges of its own there
+    are none, which is said once.
+    """
+    kind = takes_edge_attr(a.conv)
+    if kind is None or (width is None and kind != "needed"):
+        return [None] * (a.poolings + 1)
+    if width is None:
+        raise ValueError(f"'{a.conv}' reads edge attributes, and the graphs have none: choose gin.")
+    if keeps_edge_attr(a.pool):
+        return [width] * (a.poolings + 1)
+    keep = "nopool, topkpool and sagpool keep them"
+    if kind == "needed" and a.conv not in CONVS:
+        raise ValueError(
+            f"'{a.conv}' needs 'edge_attr', which {a.pool} does not return: {keep}; or give the "
+            f"argument a default of None."
+        )
+    warn_once(
+        f"{a.pool} makes edges of its own: the convolutions after it read no edge attributes "
+        f"({keep})."
+    )
+    return [width] + [None] * a.poolings
+
+
+def usable(pool: Any, out: Any, x: Tensor, width: int | None = None) -> Pooled:
+    """The output of a pooling, if the next convolution can use it, else a ``PoolingError``.
+
+    The convolution reads ``width`` attributes per edge; if None, at most one weight.
+    """
     name = pool.class_name
     if not isinstance(out, Pooled):
         raise PoolingError(f"{name}: 'forward' must return a Pooled, not {type(out).__name__}.")
@@ -173,9 +238,16 @@ def usable(pool: Any, out: Any, x: Tensor) -> Pooled:
         )
     if x.size(0) and not out.x.size(0):
         raise PoolingError(f"{name}: it kept no node of any graph; keep at least one of each.")
-    if out.edge_attr is not None and out.edge_attr.numel() != out.edge_index.size(1):
+    attr, edges = out.edge_attr, out.edge_index.size(1)
+    if width is not None and (attr is None or attr.shape != (edges, width)):
+        found = None if attr is None else list(attr.shape)
         raise PoolingError(
-            f"{name}: it returned edge_attr of shape {list(out.edge_attr.shape)}; the next "
+            f"{name}: it returned edge_attr of shape {found}; 'keeps_edge_attr' says that the next "
+            f"convolution gets {width} attributes per edge, shape {[edges, width]}."
+        )
+    if width is None and attr is not None and attr.numel() != edges:
+        raise PoolingError(
+            f"{name}: it returned edge_attr of shape {list(attr.shape)}; the next "
             f"convolution needs one weight per edge."
         )
     return out

@@ -58,6 +58,13 @@ def pooling_name(name: str) -> str:
     )
 
 
+def keeps_edge_attr(name: str) -> bool:
+    """Whether the edge attributes of the input come out of a pooling, a row per pooled edge."""
+    if name in POOLINGS:
+        return name in ("nopool", "topkpool", "sagpool")
+    return bool(getattr(import_class(name), "keeps_edge_attr", False))
+
+
 def make_pooling(
     name: str, channels: int, num_clusters: int, options: NetworkSettings
 ) -> pool.Pooling:

@@ -27,12 +27,17 @@ from lcpool.ops.weighted_sum import weighted_sum
 
 
 def convolve(
-    conv: Callable[..., Any], x: Tensor, edges: Edges, edge_weight: Tensor | None = None
+    conv: Callable[..., Any],
+    x: Tensor,
+    edges: Edges,
+    edge_weight: Tensor | None = None,
+    edge_attr: Tensor | None = None,
 ) -> Tensor:
-    """``conv(x, edges)``, with the weights third if there are any."""
+    """``conv(x, edges)``, with the weights third and ``edge_attr=``, if there are any."""
     check_channels(conv, x)
     weights = () if edge_weight is None else (edge_weight,)
-    out: Tensor = conv(x, edges_for(conv, edges), *weights)
+    attributes = {} if edge_attr is None else {"edge_attr": edge_attr}
+    out: Tensor = conv(x, edges_for(conv, edges), *weights, **attributes)
     return out
 
 
@@ -119,14 +124,7 @@ class FastGINConv(OnEdges, pyg.GINConv):  # type: ignore[misc]
         out_channels: int,
         norm: Callable[[int], nn.Module] = nn.BatchNorm1d,
     ) -> None:
-        super().__init__(
-            nn.Sequential(
-                nn.Linear(in_channels, out_channels),
-                norm(out_channels),
-                nn.ReLU(),
-                nn.Linear(out_channels, out_channels),
-            )
-        )
+        super().__init__(two_layers(in_channels, out_channels, norm))
         self.in_channels = in_channels
         # A number in place of PyG's buffer: it never changes, and runs can be stacked.
         del self.eps
@@ -154,6 +152,18 @@ class FastLEConv(OnEdges, pyg.LEConv):  # type: ignore[misc]
             total = weighted_sum(terms, edge_weight, edges.entries)
         out: Tensor = (total[:, :-1] - total[:, -1:] * b).to(x.dtype) + self.lin3(x)
         return out
+
+
+def two_layers(
+    in_channels: int, out_channels: int, norm: Callable[[int], nn.Module]
+) -> nn.Sequential:
+    """The MLP of GIN: linear, norm, ReLU, linear."""
+    return nn.Sequential(
+        nn.Linear(in_channels, out_channels),
+        norm(out_channels),
+        nn.ReLU(),
+        nn.Linear(out_channels, out_channels),
+    )
 
 
 def weighted_neighbours(x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:

@@ -17,6 +17,8 @@ from lcpool.pool.selection import Selection
 class NoPooling(Pooling):
     """Leave graphs as they are: S = I, X' = X, A' = A."""
 
+    keeps_edge_attr = True
+
     def select(self, graph: Graph) -> Selection:
         make = partial(_identity, graph.num_nodes, graph.x.device)
         return Selection(make, graph.batch_vector(), graph.sizes)

@@ -36,7 +36,7 @@ from lcpool.settings import (
 )
 from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
-from lcpool.train.api import check_classes, fingerprint, own_code
+from lcpool.train.api import check_classes, edge_fingerprint, fingerprint, own_code
 
 PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
 
@@ -51,6 +51,7 @@ class Dataset:
     digest: str
     source: str | GraphSet = field(compare=False, repr=False)  # a name, a path, or the graphs
     root: str | None = field(compare=False, default=None, repr=False)  # where to look for a name
+    edge_digest: str = field(default="", repr=False)  # of the edge attributes, if known
 
     @classmethod
     def of(cls, source: Source, root: str | Path | None = None, name: str | None = None) -> Dataset:
@@ -65,12 +66,13 @@ class Dataset:
             if path.name != lasting or path.suffix == ".zip":
                 lasting = str(path.absolute())
         folder = None if root is None else str(Path(root).expanduser().absolute())
-        return cls(graphs.name, fingerprint(graphs), lasting, folder)
+        return cls(graphs.name, fingerprint(graphs), lasting, folder, edge_fingerprint(graphs))
 
     def load(self) -> GraphSet:
         """The graphs, with the name they have here."""
         graphs = read_dataset(self.source, root=self.root)
-        if fingerprint(graphs) != self.digest:
+        same_edges = self.edge_digest in ("", edge_fingerprint(graphs))
+        if fingerprint(graphs) != self.digest or not same_edges:
             raise ValueError(f"{self.name} ({self.source}) has changed: its graphs differ.")
         return replace(graphs, name=self.name)
 
@@ -99,7 +101,10 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """A digest of the configuration, of the dataset's contents and of a user's classes."""
-        text = json.dumps([self.dataset.name, self.dataset.digest, self.config, self.code])
+        data = self.dataset.digest
+        if self.architecture.reads_edge_attr:
+            data += self.dataset.edge_digest
+        text = json.dumps([self.dataset.name, data, self.config, self.code])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from lcpool.sweep.engine import Finished, Task
 from lcpool.sweep.engines.execute import execute
 from lcpool.sweep.grid import Cell, Dataset, read_config
 from lcpool.sweep.store import Row, Store, StoreError
+from lcpool.train.api import edge_fingerprint
 
 NAMES = ("dataset", "backbone", "conv", "pool", "split", "seed")
 
@@ -87,4 +89,11 @@ def _cell(store: Store, cell: str) -> Cell:
     if row["source"] is None:
         raise StoreError(f"{row['dataset']} was passed as graphs, which the store does not keep.")
     dataset = Dataset(row["name"], row["digest"], row["source"], row["root"])
-    return Cell(dataset, *read_config(row["config"]))
+    found = Cell(dataset, *read_config(row["config"]))
+    if not found.architecture.reads_edge_attr:
+        return found
+    # The store keeps no digest of edge attributes, but the cell's id follows from it.
+    found = replace(found, dataset=replace(dataset, edge_digest=edge_fingerprint(dataset.load())))
+    if found.id != cell:
+        raise StoreError(f"{dataset.name} or {found.architecture.conv} has changed since that run.")
+    return found

@@ -48,7 +48,7 @@ def train(
         dataset: a TU name, a zip or folder, "builtin", a :class:`GraphSet`, or PyG graphs.
         pool: a pooling's paper name, or ``module:Class`` for your own.
         backbone: "hierarchical" or "plain".
-        conv: "gcn", "graphconv" or "gin", or ``module:Class`` for your own.
+        conv: "gcn", "graphconv", "gin" or "gine", or ``module:Class`` for your own.
         runs: number of runs, each with its own initial parameters and batch order.
         settings: the other settings of network and protocol.
         device: where to train; by default a GPU if there is one.
@@ -102,6 +102,8 @@ def train_runs(
         "settings": flat(architecture, protocol),
         "code": own_code(architecture),
     }
+    if architecture.reads_edge_attr and checkpoints is not None:
+        identity["edge_attr"] = edge_fingerprint(graphs)
     begun: list[Checkpoint] = []
     finished: list[Trainer] = []
     with interrupt_later() as interrupted:
@@ -169,6 +171,13 @@ def fingerprint(graphs: GraphSet) -> str:
         digest.update(str(tuple(column.shape)).encode())
         digest.update(column.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+def edge_fingerprint(graphs: GraphSet) -> str:
+    """A digest of the edge attributes, for networks that read them; "" if there are none."""
+    if graphs.edge_attr is None:
+        return ""
+    return hashlib.sha256(graphs.edge_attr.cpu().contiguous().numpy().tobytes()).hexdigest()
 
 
 def own_code(architecture: Architecture) -> str:

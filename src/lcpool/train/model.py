@@ -97,6 +97,7 @@ class Model:
         columns = self._columns(graphs)
         if columns is None:
             return torch.empty(0, len(self.classes))
+        self._check_edge_attr(columns)
         batchable = self._with_features(columns).to(next(self.network.parameters()).device)
         self.network.eval()
         parts = torch.split(torch.arange(len(batchable)), EVAL_BATCH)
@@ -148,6 +149,16 @@ class Model:
                 )
         return GraphSet.from_graphs(found) if found else None
 
+    def _check_edge_attr(self, graphs: GraphSet) -> None:
+        """Raise unless the graphs have the edge attributes that the network reads."""
+        width, attr = self.network.edge_dims[0], graphs.edge_attr
+        if width is not None and (attr is None or attr.size(1) != width):
+            found = "none" if attr is None else attr.size(1)
+            raise ValueError(
+                f"the network was trained on {width} attributes per edge ({self.dataset}), but "
+                f"these graphs have {found} ('edge_attr')."
+            )
+
     def _with_features(self, graphs: GraphSet) -> GraphSet:
         """The graphs with features of the kind and width that the network was trained on."""
         if not self.degrees:
@@ -174,6 +185,7 @@ class Model:
             "dataset": self.dataset,
             "degrees": self.degrees,
             "num_features": self.num_features,
+            "edge_dim": self.network.edge_dims[0],
             "tensors": {name: value.cpu() for name, value in tensors_of(self.network).items()},
         }
         write_atomically(values, Path(path))
@@ -213,8 +225,11 @@ class Model:
         try:
             architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
             features, mean_nodes = values["num_features"], values["mean_nodes"]
+            edge_dim = values.get("edge_dim")  # not in files of earlier versions
             with seeded(0):
-                network = Backbone(features, len(classes), mean_nodes, architecture)
+                network = Backbone(
+                    features, len(classes), mean_nodes, architecture, edge_dim=edge_dim
+                )
             load_tensors(network, values["tensors"])
             return cls(network, classes, mean_nodes, values["dataset"], values["degrees"])
         except Exception as error:  # of any kind, as the values may be anything

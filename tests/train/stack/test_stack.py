@@ -57,19 +57,19 @@ def compare(stack, models, losses, alone):
             torch.testing.assert_close(value, parameter.detach(), rtol=0, atol=1e-6)
 
 
-def train_side_by_side(models, steps, **options):
+def train_side_by_side(models, steps, graphs=GRAPHS, **options):
     stack = Stack(models)
     optimizers = [
         torch.optim.Adam(m.parameters(), lr=5e-4, **options) for m in (stack.model, *models)
     ]
     generator = torch.Generator().manual_seed(7)
     for _ in range(steps):
-        parts = [torch.randperm(len(GRAPHS), generator=generator)[:6] for _ in models]
-        batch = GRAPHS.batch(torch.cat(parts))
+        parts = [torch.randperm(len(graphs), generator=generator)[:6] for _ in models]
+        batch = graphs.batch(torch.cat(parts))
         losses = run_losses(stack(batch, RUNS), batch, RUNS)
         alone = []
         for model, part in zip(models, parts, strict=True):
-            own = GRAPHS.batch(part)
+            own = graphs.batch(part)
             alone.append(run_losses(model(own), own, 1).squeeze(0))
         for optimizer, loss in zip(optimizers, (losses.sum(), *alone), strict=True):
             optimizer.zero_grad()
@@ -133,7 +133,7 @@ def same_state(stack, of_stack, model, optimizer, run):
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("pool", POOLINGS)
-@pytest.mark.parametrize("conv", CONVS)
+@pytest.mark.parametrize("conv", [name for name in CONVS if name != "gine"])
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_steps_of_a_stack_are_the_steps_of_its_runs(pool, conv, backbone):
     """Loss, gradients, batch norm's statistics and updated parameters, at several points."""
@@ -161,6 +161,17 @@ def test_steps_of_a_stack_are_the_steps_of_its_runs(pool, conv, backbone):
 )
 def test_options_stack_too(options):
     train_side_by_side(networks(**options), steps=2)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("pool", POOLINGS)
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
+def test_edge_attributes_stack_too(pool):
+    """Their linear layer has a row per edge, where others have one per node."""
+    attr = torch.randn(GRAPHS.edge_index.size(1), 3, dtype=torch.float64)
+    graphs = replace(GRAPHS, edge_attr=attr)
+    models = networks(graphs, conv="gine", pool=pool, poolings=2, depth=2)
+    train_side_by_side(models, steps=2, graphs=graphs)
 
 
 @pytest.mark.usefixtures("way")

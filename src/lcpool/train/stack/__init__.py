@@ -18,13 +18,15 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from lcpool.data import GraphBatch, GraphSet
+from lcpool.graph.graph import Graph
 from lcpool.models import Backbone, Output
 from lcpool.models.readout import OURS, readout_names
+from lcpool.nn.gine import EdgeLinear
 from lcpool.pool import Pooled
 from lcpool.train.model import tensors_of
 from lcpool.train.protocol import seeded
 from lcpool.train.stack.layers import KINDS, Stacked, StackedBatchNorm, StackedBias, StackedReadouts
-from lcpool.train.stack.rows import GRAPHS, CannotStackError, RunRows, level_of
+from lcpool.train.stack.rows import GRAPHS, CannotStackError, RunRows, edges_of, level_of
 
 __all__ = ["CannotStackError", "Single", "Stack", "as_one", "compare_with_runs"]
 
@@ -44,6 +46,7 @@ class Stack:
             raise CannotStackError(reason)
         self.model = copy.deepcopy(models[0])
         self.levels: dict[int, RunRows] = {}  # of the current batch
+        self.edge_levels: set[int] = set()  # where layers work on edges
         self.leaves: dict[str, Stacked | StackedReadouts] = {}
         modules = [dict(model.named_modules()) for model in models]
         for name in reversed(modules[0]):  # Inner layers first: a GCN's own bias comes last.
@@ -63,6 +66,9 @@ class Stack:
         """Put a stacked layer in the place of ``name``."""
         old, kind = self.model.get_submodule(name), type(parts[0])
         level = level_of(name, self.model.architecture.depth)
+        if kind is EdgeLinear:
+            self.edge_levels.add(level)
+            level = edges_of(level)
         if kind in KINDS:
             parent, _, child = name.rpartition(".")
             leaf = KINDS[kind](parts, self.levels, level)
@@ -81,13 +87,16 @@ class Stack:
         self.levels.clear()
         self.levels[GRAPHS] = RunRows([graphs.batch_size // runs] * runs, graphs.x.device)
         self._lay_out(0, graphs.node_counts)
+        if 0 in self.edge_levels:
+            counts = graphs.edge_counts
+            self._lay_out(edges_of(0), edge_counts(graphs.graph) if counts is None else counts)
         out: Output = self.model(graphs)
         return out
 
-    def _lay_out(self, level: int, node_counts: Tensor) -> None:
-        """Set the rows of each run at a level, from the nodes of each graph, on the host."""
+    def _lay_out(self, level: int, of_graph: Tensor) -> None:
+        """Set the rows of each run at a level, from the rows of each graph, on the host."""
         graphs = self.levels[GRAPHS]
-        counts = node_counts.view(len(graphs.counts), -1).sum(1).tolist()
+        counts = of_graph.view(len(graphs.counts), -1).sum(1).tolist()
         self.levels[level] = RunRows(counts, graphs.device)
 
     def _after_pooling(self, level: int, pool: nn.Module, _: Any, out: Pooled) -> None:
@@ -97,6 +106,8 @@ class Stack:
                 f"per graph."
             )
         self._lay_out(level, out.graph.host_counts())
+        if level in self.edge_levels:
+            self._lay_out(edges_of(level), edge_counts(out.graph))
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers by their names in a plain network, with runs in front."""
@@ -143,6 +154,11 @@ class Single:
     def __call__(self, graphs: GraphBatch, runs: int) -> Output:
         out: Output = self.model(graphs)
         return out
+
+
+def edge_counts(graph: Graph) -> Tensor:
+    """The number of edges of each graph, on the host, for which a GPU synchronises."""
+    return graph.batch_vector()[graph.edge_index[0]].bincount(minlength=graph.batch_size).cpu()
 
 
 def as_one(models: Sequence[Backbone], graphs: GraphSet) -> Stack | Single:

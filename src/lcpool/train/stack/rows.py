@@ -21,6 +21,11 @@ from lcpool.graph.sizes import send
 GRAPHS = -1  # the level after the readout
 
 
+def edges_of(level: int) -> int:
+    """The level of the edges between the nodes of ``level``."""
+    return -2 - level
+
+
 class CannotStackError(TypeError):
     """Runs that cannot go through the network as one; the message says why."""
 
