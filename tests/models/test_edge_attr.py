@@ -174,7 +174,7 @@ def test_gine_needs_attributes():
     with pytest.raises(ValueError, match=r"'gine' .*choose gin"):
         network(PLAIN)
     model = network(pool="nopool")
-    with pytest.raises(ValueError, match="3 attributes per edge, not none"):
+    with pytest.raises(ValueError, match="3 attributes per edge, not 0"):
         model(PLAIN.batch(torch.arange(4)))
 
 
@@ -263,6 +263,15 @@ def test_gine_is_exported(pool):
         program = torch.export.export(model, tensors(0, 1, 2, 3), dynamic_shapes=shapes)
         for index in ((4, 5, 6, 7, 8), (11,)):
             torch.testing.assert_close(program.module()(*tensors(*index)), model(*tensors(*index)))
+
+
+def test_one_attribute_per_edge_may_be_a_vector():
+    one = GRAPHS.edge_attr[:, 0].clone()
+    scores = [
+        network(given, pool="topkpool")(given.batch(torch.arange(8))).logits
+        for given in (replace(GRAPHS, edge_attr=attr) for attr in (one, one.unsqueeze(-1)))
+    ]
+    assert torch.equal(*scores)
 
 
 def test_graphs_without_edges_train():

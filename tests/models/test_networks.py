@@ -155,8 +155,25 @@ def test_a_network_with_each_readout_equals_pygs(names):
 
 
 @pytest.mark.parametrize("names", [*AGGREGATIONS, "lcm"])
-def test_a_readout_of_unsorted_nodes_and_empty_graphs(names):
-    """As of the same nodes sorted by graph; graph 1 has none."""
+@pytest.mark.parametrize("batch", [[], [0], [1, 1], [0, 0, 2]])
+def test_the_readout_of_a_graph_without_nodes_is_zero(names, batch):
+    torch.manual_seed(0)
+    layer = Readout(names, 3)
+    x, none = torch.rand(len(batch), 3), torch.empty(2, 0, dtype=torch.long)
+    x.requires_grad_()
+    graph = Graph.of(x, none, None, torch.tensor(batch, dtype=torch.long), 4)
+    out = layer(x, graph)
+    assert out.shape == (4, layer.width)
+    assert out.isfinite().all()
+    assert all(g in batch or not out[g].any() for g in range(4))
+    if batch:
+        out.sum().backward()
+        assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("names", [*AGGREGATIONS, "lcm"])
+def test_a_readout_of_unsorted_nodes(names):
+    """As of the same nodes sorted by graph."""
     if names in ("lstm", "gru", "lcm"):
         pytest.skip("depends on the order of the nodes")
     torch.manual_seed(0)

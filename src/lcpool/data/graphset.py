@@ -142,6 +142,11 @@ class GraphSet:
         return self.x.size(1)
 
     @property
+    def num_edge_features(self) -> int:
+        """Attributes per edge; 0 if there are none."""
+        return 0 if self.edge_attr is None else self.edge_attr.shape[1:].numel()
+
+    @property
     def num_classes(self) -> int:
         return len(self.classes)
 

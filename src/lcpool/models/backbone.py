@@ -121,7 +121,7 @@ class Backbone(nn.Module):
         """The network for a set of graphs."""
         mean_nodes = float(graphs.node_counts.double().mean())
         widths = graphs.num_features, graphs.num_classes
-        edge_dim = None if graphs.edge_attr is None else graphs.edge_attr.size(1)
+        edge_dim = graphs.num_edge_features or None
         return cls(*widths, mean_nodes, architecture, graphs.categories, edge_dim)
 
     def forward(self, graphs: GraphBatch) -> Output:
@@ -149,10 +149,10 @@ class Backbone(nn.Module):
         width, attributes = self.edge_dims[0], graphs.edge_attr
         if width is None:
             return None
-        if attributes is None or attributes.size(1) != width:
-            found = "none" if attributes is None else attributes.size(1)
+        found = 0 if attributes is None else attributes.shape[1:].numel()
+        if attributes is None or found != width:
             raise ValueError(f"the network reads {width} attributes per edge, not {found}.")
-        return attributes.to(x.dtype)
+        return attributes.view(-1, width).to(x.dtype)
 
     def _convolved(
         self,

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from lcpool.graph.graph import Graph
+from lcpool.graph.sizes import send
+from lcpool.ops.operator import is_traced
 from lcpool.ops.readout import readout
 
 # Computed here, for many runs as for one; all others are PyG's.
@@ -45,22 +47,38 @@ class Readout(nn.Module):
         self.names = readout_names(names)
         theirs = [name for name in self.names if name not in OURS]
         self.parts = nn.ModuleDict({name: aggregation(name, channels) for name in theirs})
-        self.width = channels * (len(self.names) - len(theirs))
+        widths = dict.fromkeys(self.names, channels)
         with torch.no_grad():
             one = torch.ones(1, channels), torch.zeros(1, dtype=torch.long)
-            self.width += sum(part(*one, dim_size=1).size(-1) for part in self.parts.values())
+            for name, part in self.parts.items():
+                widths[name] = part(*one, dim_size=1).size(-1)
+        self.widths, self.width = widths, sum(widths.values())
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         if self.names == ("mean", "max"):
             return readout(x, graph)
         found = {} if len(self.parts) == len(self.names) else plain_readouts(x, graph)
         if self.parts:
-            batch = graph.batch_vector()
-            if graph.sizes is None:  # PyG's aggregations need nodes sorted by graph
-                x, batch = (rows.index_select(0, graph.members.node) for rows in (x, batch))
-            for name, part in self.parts.items():
-                found[name] = part(x, batch, dim_size=graph.batch_size)
+            found |= self._of_parts(x, graph)
         return torch.cat([found[name] for name in self.names], dim=-1)
+
+    def _of_parts(self, x: Tensor, graph: Graph) -> dict[str, Tensor]:
+        """What PyG's aggregations give, by name."""
+        batch, size = graph.batch_vector(), graph.batch_size
+        if graph.sizes is None:  # They need nodes sorted by graph.
+            x, batch = (rows.index_select(0, graph.members.node) for rows in (x, batch))
+        filled = None if is_traced() else graph.host_counts() > 0
+        if filled is None or filled.all():
+            return {name: part(x, batch, dim_size=size) for name, part in self.parts.items()}
+        # Some of them fail where a graph has no nodes.
+        out = {name: x.new_zeros(size, self.widths[name]) for name in self.parts}
+        if not x.size(0):
+            return out
+        number, place = (send(v, x.device) for v in (filled.cumsum(0) - 1, filled.nonzero()[:, 0]))
+        for name, part in self.parts.items():
+            rows = part(x, number[batch], dim_size=place.numel())
+            out[name] = out[name].index_copy(0, place, rows)
+        return out
 
     def extra_repr(self) -> str:
         return "+".join(self.names)

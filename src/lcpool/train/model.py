@@ -151,12 +151,11 @@ class Model:
 
     def _check_edge_attr(self, graphs: GraphSet) -> None:
         """Raise unless the graphs have the edge attributes that the network reads."""
-        width, attr = self.network.edge_dims[0], graphs.edge_attr
-        if width is not None and (attr is None or attr.size(1) != width):
-            found = "none" if attr is None else attr.size(1)
+        width = self.network.edge_dims[0]
+        if width is not None and graphs.num_edge_features != width:
             raise ValueError(
                 f"the network was trained on {width} attributes per edge ({self.dataset}), but "
-                f"these graphs have {found} ('edge_attr')."
+                f"these graphs have {graphs.num_edge_features} ('edge_attr')."
             )
 
     def _with_features(self, graphs: GraphSet) -> GraphSet:

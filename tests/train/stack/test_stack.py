@@ -94,16 +94,20 @@ def small_graphs():
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("pool", POOLINGS)
+@pytest.mark.parametrize(
+    ("pool", "options"),
+    [(pool, {}) for pool in POOLINGS]
+    + [("lcpool", {"conv": "gin", "depth": 2}), ("sagpool", {"readout": "sum+std", "conv": "gin"})],
+)
 @pytest.mark.parametrize(
     "parts",
     [[[0, 1]] * 3, [[0, 1], [0, 2], [4, 7]], [[6, 7], [3, 1], [2, 3]], [[0, 6], [4, 5], [7, 1]]],
     ids=["no nodes", "none, one, seven", "ten, one, two", "one kept"],
 )
-def test_a_run_with_no_or_one_node_trains(pool, parts):
+def test_a_run_with_no_or_one_node_trains(pool, options, parts):
     """Alone and in a stack: the batch is normalised by running statistics, which stay."""
     graphs = small_graphs()
-    models = networks(graphs, pool=pool, ratio=1)
+    models = networks(graphs, pool=pool, ratio=1, **options)
     stack, before = Stack(models), [copy.deepcopy(model.norms[0][0]) for model in models]
     batch = graphs.batch(torch.tensor(parts).flatten())
     losses = run_losses(stack(batch, RUNS), batch, RUNS)
