@@ -214,8 +214,8 @@ class Model:
             )
         named = values.get("architecture")
         parts = {"pooling": "pool", "convolution": "conv"}
-        own = {kind: str(named.get(key)) for kind, key in parts.items() if isinstance(named, dict)}
-        for kind, name in own.items():
+        said = {kind: str(named.get(key)) for kind, key in parts.items() if isinstance(named, dict)}
+        for kind, name in said.items():
             if ":" in name and not trust:
                 raise ValueError(
                     f"{path} has the {kind} '{name}', whose module would be imported. If you trust "
@@ -234,6 +234,6 @@ class Model:
         except Exception as error:  # of any kind, as the values may be anything
             raise ValueError(
                 f"{path} does not fit: it is damaged, or was saved with another "
-                f"{' or '.join(map(repr, own.values()))} than there is now "
+                f"{' or '.join(map(repr, said.values()))} than there is now "
                 f"({type(error).__name__}: {error})"
             ) from error
