@@ -171,7 +171,7 @@ def test_other_convolutions_are_as_they_are_without_attributes():
 
 
 def test_gine_needs_attributes():
-    with pytest.raises(ValueError, match=r"'gine' .*choose gin"):
+    with pytest.raises(ValueError, match=r"'gine' .* such as gin"):
         network(PLAIN)
     model = network(pool="nopool")
     with pytest.raises(ValueError, match="3 attributes per edge, not 0"):

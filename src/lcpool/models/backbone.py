@@ -207,7 +207,10 @@ def edge_dims(a: Architecture, width: int | None) -> list[int | None]:
     if kind is None or (width is None and kind != "needed"):
         return [None] * (a.poolings + 1)
     if width is None:
-        raise ValueError(f"'{a.conv}' reads edge attributes, and the graphs have none: choose gin.")
+        raise ValueError(
+            f"'{a.conv}' reads edge attributes, and the graphs have none: choose a convolution "
+            f"that needs none, such as gin."
+        )
     if keeps_edge_attr(a.pool):
         return [width] * (a.poolings + 1)
     keep = "nopool, topkpool and sagpool keep them"
