@@ -125,7 +125,7 @@ def figures(result: Result, number: int) -> list[Any]:
     run = result.runs[number]
     by_accuracy, by_loss = (run.choices[rule] for rule in RULES)
     tests = [100 * run.test[rule][0] for rule in RULES]
-    return [*tests, 100 * by_accuracy.accuracy, by_loss.loss, float(run.epochs)]
+    return [*tests, 100 * by_accuracy.value, by_loss.loss, float(run.epochs)]
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ class Ablation:
         base = chosen[chosen["pool"] == OURS].merge(met, on=GROUP)
         tests = [(c, [(OURS, pool) for pool in c.pools if pool != OURS]) for c in compared]
         return cls(
-            default=base.groupby(GROUP, sort=False)["accuracy"].mean(),
+            default=base.groupby(GROUP, sort=False)["value"].mean(),
             pairs=_flipped(compare_over_splits(tests, GROUP)),
             of_datasets=_flipped(compare_over_splits(tests, ["dataset"])),
             by_loss=_leads(select(ours, "loss", split="fresh")),
@@ -161,13 +161,13 @@ class Ablation:
 
 def _with_default(chosen: pd.DataFrame, setting: str) -> Comparison:
     """A setting and the default, in the cells of the setting."""
-    cells = chosen[(chosen["pool"] == setting) & chosen["accuracy"].notna()][GROUP]
+    cells = chosen[(chosen["pool"] == setting) & chosen["value"].notna()][GROUP]
     return Comparison.of(chosen.merge(cells.drop_duplicates(), on=GROUP), [OURS, setting])
 
 
 def _leads(chosen: pd.DataFrame) -> dict[str, float]:
     """Points of each setting above the default, mean over its cells."""
-    means = chosen.groupby([*GROUP, "pool"])["accuracy"].mean().unstack("pool")
+    means = chosen.groupby([*GROUP, "pool"])["value"].mean().unstack("pool")
     return {str(pool): float((means[pool] - means[OURS]).mean()) for pool in means}
 
 

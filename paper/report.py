@@ -123,7 +123,7 @@ def as_paper(runs: pd.DataFrame) -> pd.DataFrame:
     its = runs["default"]
     for column, names in known.items():
         its = its & runs[column].isin(list(names))
-    enough = runs.groupby(CELL)["accuracy"].transform("count") >= FEWEST_RUNS
+    enough = runs.groupby(CELL)["value"].transform("count") >= FEWEST_RUNS
     return runs[its & enough]
 
 

@@ -25,6 +25,11 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 SCOPES = NETWORK, POOLING, PROTOCOL = "The network", "The pooling", "The protocol"
 
 BackboneName = Literal["hierarchical", "plain"]
+# What selects the epoch, and is reported; lcpool.train.metrics computes them.
+MetricName = Literal[
+    "auto", "accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "brier",
+    "mae", "rmse", "r2",
+]  # fmt: skip
 BACKBONES: tuple[str, ...] = get_args(BackboneName)
 PAPER_CONVS = ("gcn", "graphconv")
 # The paper's names of the poolings.
@@ -237,6 +242,13 @@ class ProtocolSettings(SettingsGroup):
     epochs: int = setting(500, "Maximum number of epochs.", PROTOCOL, least=1)
     patience: int = setting(
         50, "Stop after this many epochs without improvement.", PROTOCOL, least=1
+    )
+    metric: MetricName = setting(
+        "auto",
+        "What selects the epoch on the validation graphs, and is reported; auto: accuracy for "
+        "classes, roc_auc for labels, rmse for values.",
+        PROTOCOL,
+        later=True,
     )
     split: Literal["shared", "fresh"] = setting(
         "fresh",

@@ -1,4 +1,5 @@
 import functools
+import gzip
 import os
 import signal
 import zipfile
@@ -101,3 +102,46 @@ def zip_tu(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+# Molecules of three atoms in a row, of one, of two and of one; each bond once.
+MOLECULES = {
+    "raw/num-node-list": "3\n1\n2\n1\n",
+    "raw/num-edge-list": "2\n0\n1\n0\n",
+    "raw/edge": "0,1\n1,2\n0,1\n",
+    "raw/graph-label": "1\n0\n1\n0\n",
+    "raw/node-feat": "5,0\n6,1\n5,0\n7,0\n5,0\n5,1\n5,1\n",
+    "raw/edge-feat": "0,1\n1,0\n0,0\n",
+    "split/scaffold/train": "2\n3\n",
+    "split/scaffold/valid": "1\n",
+    "split/scaffold/test": "0\n",
+}
+
+
+@pytest.fixture
+def write_ogb(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a dataset in OGB's raw layout; None leaves a file out, bytes are written as given."""
+
+    def write(name: str = "ogbg_toy", **files: str | bytes | None) -> Path:
+        for file, content in {**MOLECULES, **files}.items():
+            path = tmp_path / name / f"{file}.csv.gz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if content is not None:
+                text = isinstance(content, str)
+                path.write_bytes(gzip.compress(content.encode()) if text else content)
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def real_file() -> Callable[[str], Path]:
+    """A path beside the real TU datasets; the test is skipped where there is none."""
+
+    def find(name: str) -> Path:
+        path = REAL.parent / name
+        if not path.exists():
+            pytest.skip(f"{name} is not beside the datasets of LCPOOL_DATA or in ../shared")
+        return path
+
+    return find

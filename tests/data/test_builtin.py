@@ -3,8 +3,9 @@ import time
 import torch
 
 from lcpool import cluster_connect
-from lcpool.data import GraphSet, builtin
-from lcpool.data.builtin import PLAIN
+from lcpool.data import GraphSet, builtin, load_dataset
+from lcpool.data.builtin import PLAIN, builtin_labels
+from lcpool.data.checks import check_columns
 
 
 def colours(graph) -> torch.Tensor:
@@ -72,3 +73,19 @@ def test_neighbouring_hubs_tell_the_class_nearly_always():
     )
     accuracy = ((alike > 0.5).long() == graphs.y).float().mean()
     assert 0.9 < accuracy < 1
+
+
+def test_labels_are_what_their_names_say():
+    graphs, plain = load_dataset("builtin-labels"), builtin()
+    check_columns(graphs)
+    assert torch.equal(graphs.x, plain.x)
+    assert graphs.target_names == ("alternating", "large", "leafy")
+    assert 0.08 < graphs.y.isnan().double().mean() < 0.12
+    for graph, label in zip(graphs.to_graphs()[:100], plain.y.tolist(), strict=False):
+        hubs = int((colours(graph) != PLAIN).sum())
+        leaves = int((graph.edge_index[0].bincount() == 1).sum())
+        expected = torch.tensor([label == 0, hubs >= 8, leaves > 2 * hubs])
+        known = ~graph.y[0].isnan()
+        assert torch.equal(graph.y[0, known].bool(), expected[known])
+    again = builtin_labels(num_graphs=30)
+    torch.testing.assert_close(again.y, builtin_labels(num_graphs=30).y, equal_nan=True)

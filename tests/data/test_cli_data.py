@@ -39,7 +39,7 @@ def test_list_shows_what_is_here_and_what_can_be_downloaded(
     assert result.exit_code == 0
     here, others = result.stdout.split("\n\n")
     rows = dict(line.split(maxsplit=1) for line in here.splitlines())
-    assert set(rows) == {"builtin", "mutag", "MINE", "OTHER"}
+    assert set(rows) == {"builtin", "builtin-labels", "mutag", "MINE", "OTHER"}
     assert [rows["mutag"], rows["MINE"], rows["OTHER"]] == [str(path) for path in (*zips, folder)]
     assert {"DD", "IMDB-BINARY"} <= set(others.split())
     assert "MUTAG" not in others.split()

@@ -122,6 +122,54 @@ def test_labels_may_be_negative_and_gapped():
     assert graphs.batch(torch.tensor([3, 0])).target.tolist() == [1, 2]
 
 
+def test_labels_may_be_words():
+    rows = [Data(x=torch.ones(2, 1), edge_index=EDGE, y=label) for label in ("b", "a", "b")]
+    graphs = GraphSet.from_graphs(rows)
+    assert graphs.classes == ("a", "b")
+    assert graphs.y.tolist() == graphs.targets.tolist() == [1, 0, 1]
+    assert [graph.y for graph in graphs.to_graphs()] == ["b", "a", "b"]
+    assert graphs.subset(torch.tensor([2])).classes == ("a", "b")
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("y", "given", "task"),
+    [
+        ([[0, 1, 0], [1, NAN, 1]], None, "labels"),
+        ([[0.0], [1.0]], "labels", "labels"),
+        ([0.5, 2.0], None, "values"),
+        ([1.0, 2.0], "values", "values"),
+        ([[0.5, 2.0], [NAN, 1.0]], None, "values"),
+        ([3, 7], None, "classes"),
+        ([3.0, 7.0], None, "classes"),
+    ],
+)
+def test_the_task_follows_from_the_targets(y: list, given, task: str):
+    rows = [Data(x=torch.ones(2, 1), edge_index=EDGE, y=torch.tensor([one])) for one in y]
+    graphs = GraphSet.from_graphs(rows, task=given)
+    assert graphs.task == task
+    width = len(y[0]) if isinstance(y[0], list) else 1
+    assert graphs.num_outputs == (2 if task == "classes" else width)
+    if task != "classes":
+        expected = torch.tensor(y).view(2, -1)
+        batch = graphs.batch(torch.tensor([1, 0, 1]))
+        torch.testing.assert_close(batch.target, expected[[1, 0, 1]], equal_nan=True)
+        again = GraphSet.from_graphs(graphs.to_graphs(), task=task)
+        torch.testing.assert_close(again.y, graphs.y, equal_nan=True)
+        assert graphs.subset(torch.tensor([1])).y.shape == (1, width)
+
+
+@pytest.mark.parametrize(
+    ("y", "task"), [([0, 0.5], None), ([1.0, NAN], None), ([[0, 2]], "labels"), ([0.5], "classes")]
+)
+def test_targets_that_do_not_fit_are_refused(y: list, task):
+    rows = [Data(x=torch.ones(2, 1), edge_index=EDGE, y=one) for one in y]
+    with pytest.raises(DatasetError):
+        GraphSet.from_graphs(rows, task=task)
+
+
 @pytest.mark.parametrize("label", [-4, 3, 8])
 def test_a_label_that_is_no_class_is_named(label: int):
     graphs = GraphSet.from_graphs([random_graph(0, 2, 1, label) for label in (7, -3)], name="mine")

@@ -160,9 +160,14 @@ def test_a_missing_file_is_named(write_tu: WriteTu, kind: str):
         read_tu(write_tu(**{kind: None}))
 
 
-def test_regression_is_not_supported(write_tu: WriteTu):
-    with pytest.raises(DatasetError, match="regression"):
-        read_tu(write_tu(graph_labels=None, graph_attributes="0.5\n0.7\n"))
+def test_attributes_of_graphs_are_values(write_tu: WriteTu):
+    graphs = read_tu(write_tu(graph_labels=None, graph_attributes="0.5, 1\n0.7, nan\n"))
+    assert (graphs.task, graphs.classes) == ("values", ())
+    expected = torch.tensor([[0.5, 1], [0.7, float("nan")]], dtype=torch.float64)
+    torch.testing.assert_close(graphs.y, expected, equal_nan=True)
+    for text, line in (("1\ninf\n", 2), ("1\n1e39\n", 2), ("1\nx\n", 2), ("", 1), ("1,2\n1\n", 2)):
+        with pytest.raises(DatasetError, match=rf"TOY_graph_attributes\.txt, line {line}"):
+            read_tu(write_tu(graph_labels=None, graph_attributes=text))
 
 
 def test_labels_that_lie_far_apart_are_numbered_by_their_values(write_tu: WriteTu):

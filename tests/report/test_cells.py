@@ -41,8 +41,8 @@ def test_run_10_follows_run_9():
 def test_a_rule_chooses_its_accuracy():
     results = make_results(datasets=("DD",))
     by_accuracy, by_loss = select(results, "accuracy"), select(results, "loss")
-    assert by_accuracy["accuracy"].equals(by_accuracy["test_accuracy"])
-    assert by_loss["accuracy"].equals(by_loss["test_accuracy_by_loss"])
+    assert by_accuracy["value"].equals(by_accuracy["test_accuracy"])
+    assert by_loss["value"].equals(by_loss["test_accuracy_by_loss"])
 
 
 def test_fresh_splits_come_first_and_are_never_mixed_with_shared_ones():

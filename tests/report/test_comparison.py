@@ -80,9 +80,7 @@ def test_equal_means_are_equal_whatever_was_summed_first():
     """The mean of the same runs in another order differs in its last bits."""
     runs = select(make_results(datasets=("DD", "NCI1"), pools=("nopool", "sagpool", "lcpool")))
     values = {"nopool": [0.1, 0.2, 0.3], "sagpool": [0.3, 0.2, 0.1], "lcpool": [0.2, 0.2, 0.2]}
-    runs["accuracy"] = [
-        values[pool][run] for pool, run in zip(runs["pool"], runs["run"], strict=True)
-    ]
+    runs["value"] = [values[pool][run] for pool, run in zip(runs["pool"], runs["run"], strict=True)]
     c = Comparison.of(runs, ("nopool", "sagpool", "lcpool"))
     assert set(c.rank.values()) == {2}
     assert (c.backbone_ranks(c.means) == 2).all()
@@ -104,7 +102,7 @@ def test_seeds_are_replicates():
     assert set(runs["pool"]) == {"nopool", "lcpool"}
     assert set(gather(runs)["runs"]) == {6}
     base = runs["seed"] * 10.0 + runs["run"]
-    runs["accuracy"] = base + (1 + 0.1 * (runs["run"] + runs["seed"])) * (runs["pool"] == "lcpool")
+    runs["value"] = base + (1 + 0.1 * (runs["run"] + runs["seed"])) * (runs["pool"] == "lcpool")
     c = Comparison.of(runs, ("nopool", "lcpool"))
     pairs = pairs_over_splits(c, GROUP, "lcpool")
     assert set(pairs["splits"]) == {6}
@@ -147,11 +145,11 @@ def test_pairs_over_splits_pair_the_same_split():
     runs = select(make_results(datasets=("DD", "NCI1"), pools=("nopool", "lcpool"), runs=7))
     better = runs["pool"] == "lcpool"
     noise = np.random.default_rng(0).normal(1, 0.1, better.sum())
-    runs.loc[better, "accuracy"] = runs[runs["pool"] == "nopool"]["accuracy"].to_numpy() + noise
+    runs.loc[better, "value"] = runs[runs["pool"] == "nopool"]["value"].to_numpy() + noise
     # In another order, and with a run that one of them lost.
     runs = runs.sample(frac=1, random_state=0)
     lost = runs[(runs["pool"] == "nopool") & (runs["run"] == 3) & (runs["dataset"] == "DD")].index
-    runs.loc[lost, "accuracy"] = np.nan
+    runs.loc[lost, "value"] = np.nan
     c = Comparison.of(runs, ("nopool", "lcpool"))
     pairs = pairs_over_splits(c, GROUP, "lcpool")
     assert len(pairs) == 8
@@ -168,7 +166,7 @@ def test_pairs_over_splits_pair_the_same_split():
 def test_too_few_runs_and_runs_without_spread_give_no_p(num_runs: int, spread: float):
     runs = select(make_results(datasets=("DD",), pools=("nopool", "lcpool"), runs=num_runs))
     lead = 3.0 + spread * np.random.default_rng(0).normal(size=len(runs))
-    runs["accuracy"] = 70.0 + runs["run"] + lead * (runs["pool"] == "lcpool")
+    runs["value"] = 70.0 + runs["run"] + lead * (runs["pool"] == "lcpool")
     pairs = pairs_over_splits(Comparison.of(runs, ("nopool", "lcpool")), GROUP, "lcpool")
     assert pairs["difference"].notna().all()
     assert pairs["p"].isna().all()

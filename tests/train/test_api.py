@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from lcpool.data import builtin
+from lcpool.data import builtin, load_dataset
 from lcpool.models import Architecture
 from lcpool.train import Model, Protocol, Trainer, checkpoint, train, train_runs
 from lcpool.train.device import pick_device, stack_size
@@ -324,7 +324,7 @@ def test_poolings_of_the_users_own_give_a_network_at_the_end(pool, tmp_path):
     assert result.stack == 1
     assert train(GRAPHS, f"own_poolings:{pool}", **QUICK, stack=1).runs == result.runs
     best = max(
-        result.runs, key=lambda r: (r.choices["accuracy"].accuracy, -r.choices["accuracy"].loss)
+        result.runs, key=lambda r: (r.choices["accuracy"].value, -r.choices["accuracy"].loss)
     )
     test = GRAPHS.subset(result.protocol.split_of(40, best.number).test)
     result.model.save(tmp_path / "model.pt")
@@ -424,12 +424,12 @@ def test_the_model_is_the_best_run_at_its_chosen_epoch(pool, stack):
         GRAPHS, pool, **QUICK | {"runs": 3, "epochs": 5, "lr": 0.03, "batch_size": 8}, stack=stack
     )
     best = max(
-        result.runs, key=lambda r: (r.choices["accuracy"].accuracy, -r.choices["accuracy"].loss)
+        result.runs, key=lambda r: (r.choices["accuracy"].value, -r.choices["accuracy"].loss)
     )
     split = result.protocol.split_of(len(GRAPHS), best.number)
     chosen = best.choices["accuracy"]
     for index, expected in (
-        (split.val, (chosen.accuracy, chosen.loss)),
+        (split.val, (chosen.value, chosen.loss)),
         (split.test, best.test["accuracy"]),
     ):
         graphs = GRAPHS.subset(index)
@@ -461,7 +461,7 @@ def test_a_run_that_diverged_gives_the_network_of_the_epoch_chosen_before(stack)
 
     def spoil(trainer):
         if trainer.epoch == 1 and trainer.runs[0].number == 0:
-            trainer.runs[0].choices["accuracy"].accuracy = 2.0
+            trainer.runs[0].choices["accuracy"].value = 2.0
             with torch.no_grad():
                 trainer.stack.tensors()["pre.0.weight"][0] = math.nan
 
@@ -480,3 +480,25 @@ def test_the_same_call_gives_the_same_bits_and_another_seed_others():
         assert torch.equal(value, again.model.network.state_dict()[name])
     for run, differs in zip(first.runs, other.runs, strict=True):
         assert run.curves != differs.curves
+
+
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
+def test_integers_are_the_categories_of_the_training_data(tmp_path):
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    rows = [
+        Data(x=torch.tensor([[n % 5, 0], [3, 1], [0, 1]]), edge_index=edges, y=n % 2)
+        for n in range(20)
+    ]
+    options = {"runs": 1, "epochs": 1, "hidden": 8, "device": "cpu"}
+    model = train(rows, "nopool", **options).model
+    model.save(tmp_path / "model.pt")
+    for one in (model, Model.load(tmp_path / "model.pt")):
+        assert one.categories == (5, 2)
+        expected = one.outputs(load_dataset(rows))
+        assert torch.equal(one.outputs(rows), expected)
+        # A part of the graphs has fewer categories, and other graphs one that is not known.
+        torch.testing.assert_close(one.outputs(rows[:2]), expected[:2])
+        assert len(one.predict([Data(x=torch.tensor([[9, 0]]), edge_index=edges[:, :0])])) == 1
+        other = replace(load_dataset(rows), categories=(4, 3))
+        with pytest.raises(ValueError, match=r"\(5, 2\) categories"):
+            one.predict(other)

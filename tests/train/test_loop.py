@@ -14,7 +14,7 @@ from lcpool.graph.sizes import Sizes
 from lcpool.models import POOLINGS, Architecture, Backbone, Output
 from lcpool.train import RULES, Protocol, Run, Trainer, train_runs
 from lcpool.train.checkpoint import Checkpoint
-from lcpool.train.loop import initial_model, run_losses, training
+from lcpool.train.loop import Evaluation, initial_model, run_losses, training
 
 GRAPHS = builtin(num_graphs=60)
 CPU = torch.device("cpu")
@@ -80,10 +80,14 @@ class Scripted(Trainer):
     def _evaluate(self, indices):
         if torch.equal(indices[0], self.splits[self.active[0]].test):
             epoch, run = self.marks.detach().double().unbind(1)
-            return torch.stack([run, epoch, torch.ones_like(run)], dim=1)
+            return self._evaluated(run, epoch, indices)
         figures = [self.script[a][self.epoch] for a in self.active]
         accuracy, loss = torch.tensor(figures, dtype=torch.float64).unbind(1)
-        return torch.stack([loss, accuracy, torch.ones_like(loss)], dim=1)
+        return self._evaluated(loss, accuracy, indices)
+
+    def _evaluated(self, loss, accuracy, indices):
+        target = torch.stack([self.graphs.targets[index] for index in indices])
+        return Evaluation(torch.stack([loss, accuracy], 1), torch.zeros(*target.shape, 2), target)
 
     def lengths(self):
         return [run.epochs for run in self.runs]
@@ -384,8 +388,8 @@ def test_empty_graphs_do_not_thin_out_auxiliary_losses():
 def test_the_training_loss_of_an_epoch_is_the_mean_over_its_steps(monkeypatch):
     trainer, losses = make(runs=2, batch_size=16), []
 
-    def spy(out, batch, runs):
-        losses.append(run_losses(out, batch, runs))
+    def spy(*arguments):
+        losses.append(run_losses(*arguments))
         return losses[-1]
 
     monkeypatch.setattr("lcpool.train.loop.run_losses", spy)

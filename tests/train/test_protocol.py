@@ -45,6 +45,7 @@ def test_the_defaults_are_the_papers():
         "batch_size": 32,
         "epochs": 500,
         "patience": 50,
+        "metric": "auto",
         "split": "fresh",
         "seed": 0,
     }

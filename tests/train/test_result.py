@@ -101,6 +101,7 @@ def test_a_run_that_diverged_later_counts_with_the_epoch_chosen_before():
 
 def test_a_result_survives_json():
     result = result_of((0.5, 0.1), (0.7, 0.3))
+    result.runs[1].measured["accuracy"] = {"brier": 0.25, "macro_f1": 0.5}
     values = json.loads(json.dumps(result.to_dict(), allow_nan=True))
     assert values["test_accuracy"] == {
         f"by_{rule}": {"mean": result.mean(rule), "std": result.std(rule)} for rule in RULES
@@ -114,6 +115,7 @@ def test_a_result_survives_json():
             "by_accuracy": {"accuracy": 70.0, "loss": 0.5},
             "by_loss": {"accuracy": 30.0, "loss": 0.5},
         },
+        "metrics": {"by_accuracy": {"brier": 0.25, "macro_f1": 50.0}},
         "num_test": 8,
         "largest_class": 75.0,
         "constant": {"by_accuracy": True, "by_loss": False},
@@ -521,10 +523,26 @@ def test_a_file_cannot_call_any_function_as_its_pooling(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "name", ["architecture", "classes", "num_features", "mean_nodes", "tensors"]
+    "name",
+    [
+        "architecture",
+        "classes",
+        "num_features",
+        "num_outputs",
+        "mean_nodes",
+        "tensors",
+        "kind",
+        "metric",
+        "target_names",
+        "scale",
+        "run",
+        "split",
+    ],
 )
 @pytest.mark.parametrize("value", [None, "x", {"a": 1}, [[]]], ids=repr)
 def test_a_file_with_other_values_is_refused(tmp_path, name, value):
+    if value is None and name in ("scale", "run", "split"):
+        return  # as it is
     path = tmp_path / "model.pt"
     untrained().save(path)
     torch.save({**torch.load(path, weights_only=True), name: value}, path)

@@ -24,7 +24,7 @@ def list_datasets(root: Root = None) -> None:
     """Show the datasets on this machine, and those that can be downloaded."""
     from lcpool.data.load import BUILTIN, TU_DATASETS, data_folders, local_datasets
 
-    here = {BUILTIN: "(made when it is used)"}
+    here = dict.fromkeys(BUILTIN, "(made when it is used)")
 
     def add(folder: Path) -> None:
         for name, path in local_datasets(folder):
@@ -46,14 +46,13 @@ def get(
     root: Root = None,
 ) -> None:
     """Download datasets that are not on this machine yet."""
-    from lcpool.data.load import check_name, is_builtin, locate
-    from lcpool.data.tu import Source
+    from lcpool.data.load import check_name, dataset_files, is_builtin, locate
 
     def get_one(name: str) -> None:
         where = "needs no file"
         if not is_builtin(name):
             where = str(path := locate(check_name(name), root))
-            Source.at(path)
+            dataset_files(path)
         typer.echo(f"{name}: {where}")
 
     raise typer.Exit(_each(get_one, names))
@@ -66,8 +65,15 @@ def check(
 ) -> None:
     """Show the size of datasets, and what may be odd in them."""
     from lcpool.data.checks import DatasetError, EdgeCounts, oddities
-    from lcpool.data.load import check_name, find_dataset, is_builtin, load_dataset
-    from lcpool.data.tu import count_edge_lines
+    from lcpool.data.duplicates import find_duplicates
+    from lcpool.data.load import (
+        check_name,
+        dataset_files,
+        find_dataset,
+        is_builtin,
+        load_dataset,
+    )
+    from lcpool.data.tu import Source, count_edge_lines
 
     def check_one(name: str) -> None:
         path = None if is_builtin(name) else find_dataset(name, root)
@@ -78,12 +84,13 @@ def check(
         # An edge and its reverse edge count as one.
         nodes, edges = graphs.x.size(0) / len(graphs), EdgeCounts.of(graphs).pairs / len(graphs)
         typer.echo(
-            f"{graphs.name}: {len(graphs)} graphs, {graphs.num_classes} classes, {nodes:.2f} nodes "
-            f"and {edges:.2f} edges per graph, {graphs.num_features} node features"
+            f"{graphs.name}: {len(graphs)} graphs, {graphs.num_outputs} {graphs.task}, {nodes:.2f} "
+            f"nodes and {edges:.2f} edges per graph, {graphs.num_features} node features"
         )
-        for sentence in oddities(graphs):
+        for sentence in (*oddities(graphs), *find_duplicates(graphs).sentences(graphs)):
             typer.echo(f"  {sentence}")
-        if path and (dropped := count_edge_lines(path) - graphs.edge_index.size(1)):
+        text = path and isinstance(dataset_files(path), Source)
+        if path and text and (dropped := count_edge_lines(path) - graphs.edge_index.size(1)):
             typer.echo(f"  {dropped} repeated edges and self-loops in the file are left out")
 
     raise typer.Exit(_each(check_one, names))

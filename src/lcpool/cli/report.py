@@ -22,8 +22,13 @@ def report(
         typer.Option(help="Folder to write to.", show_default="report, beside the results"),
     ] = None,
     rule: Annotated[
-        str, typer.Option(help="What chose the epochs: accuracy or loss.")
-    ] = "accuracy",
+        str | None,
+        typer.Option(help="What chose the epochs: the metric or loss.", show_default="the metric"),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="What to report.", show_default="the metric that chose the epochs"),
+    ] = None,
     split: Annotated[
         str | None, typer.Option(help="shared or fresh.", show_default="fresh, if there are any")
     ] = None,
@@ -43,7 +48,9 @@ def report(
         from lcpool.report import Report
         from lcpool.sweep.results import Results
 
-        made = Report.of(Results.read(*results), rule, split, pools or None, datasets or None)
+        made = Report.of(
+            Results.read(*results), rule, split, pools or None, datasets or None, metric=metric
+        )
         written = made.write(out or results[0].parent / "report")
         console = Console(highlight=False)
         _print(made, console)

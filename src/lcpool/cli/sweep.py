@@ -139,7 +139,8 @@ def print_replay(path: Path, name: str, device: str | None) -> int:
     """Train a stored run again and print both results; returns the exit status."""
     with Store(path, readonly=True) as store, contextlib.redirect_stdout(sys.stderr):
         stored, again = replay(store, name, pick_device(device))
-    for column in ("test_accuracy", "test_accuracy_by_loss", "epoch", "epoch_by_loss", "epochs"):
+    shown = f"test_{stored['metric']}"
+    for column in (shown, f"{shown}_by_loss", "epoch", "epoch_by_loss", "epochs"):
         typer.echo(f"{column}: stored {stored[column]}, now {again[column]}")
     differ = differing(stored, again)
     typer.echo(f"not the same: {', '.join(differ)}" if differ else "the same, curves too")

@@ -173,30 +173,36 @@ def _without_nan(values: Any) -> Any:
 
 
 def _print_result(result: Result) -> None:
-    """Test accuracy by both rules, and how it came about."""
+    """The metric on the test graphs by both rules, and how it came about."""
     from rich.console import Console
 
     from lcpool.progress import table
-    from lcpool.train import RULES
 
+    metric = result.metric
     a, rows, lines = result.architecture, [], _circumstances(result)
-    # The share of the largest class is the accuracy of always predicting it.
-    data = (str(result.num_test), _in_percent(result.largest_class, 1))
-    for rule in RULES:
-        spread = f" ± {result.std(rule):.2f}" if len(result.accuracies(rule)) > 1 else ""
-        rows.append((f"validation {rule}", _in_percent(result.mean(rule), 2, spread), *data))
+    titles = ["chosen by", f"test {metric.title}", "test graphs"]
+    data = [str(result.num_test)]
+    if metric.name == "accuracy" and result.runs[0].constant:  # of classes alone
+        # The share of the largest class is the accuracy of always predicting it.
+        titles.append("largest class")
+        data.append(_figure(result.largest_class, 1, " %"))
+    for rule, name in zip(result.rules, (metric.title, "loss"), strict=True):
+        digits = 2 if metric.percent else 3
+        spread = f" ± {result.std(rule):.{digits}f}" if len(result.values(rule)) > 1 else ""
+        mean = _figure(result.mean(rule), digits, f"{spread}{metric.unit}")
+        rows.append((f"validation {name}", mean, *data))
         if constant := result.constant_runs(rule):
             same = "the same class for all test graphs, chosen by validation"
             lines.append(f"{same} {rule}: {_runs(constant)}")
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
-    console.print(table(("chosen by", "test accuracy", "test graphs", "largest class"), rows))
+    console.print(table(titles, rows))
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _in_percent(value: float, digits: int, spread: str = "") -> str:
-    return "–" if math.isnan(value) else f"{value:.{digits}f}{spread} %"
+def _figure(value: float, digits: int, behind: str) -> str:
+    return "–" if math.isnan(value) else f"{value:.{digits}f}{behind}"
 
 
 def _circumstances(result: Result) -> list[str]:

@@ -2,6 +2,7 @@
 
 from lcpool.data.builtin import builtin
 from lcpool.data.checks import DatasetError, DataWarning
+from lcpool.data.duplicates import Duplicates, find_duplicates
 from lcpool.data.graphset import GraphBatch, GraphSet
 from lcpool.data.load import load_dataset
 from lcpool.data.splits import Split, split
@@ -9,10 +10,12 @@ from lcpool.data.splits import Split, split
 __all__ = [
     "DataWarning",
     "DatasetError",
+    "Duplicates",
     "GraphBatch",
     "GraphSet",
     "Split",
     "builtin",
+    "find_duplicates",
     "load_dataset",
     "split",
 ]

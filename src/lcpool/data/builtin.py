@@ -16,6 +16,8 @@ A few hubs have traded places at random, and some features are noise, so nothing
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch_geometric.data import Data
@@ -30,6 +32,8 @@ NOISE_FEATURES = 3
 LONG = 2 / 3
 # How many trades to expect for each hub.
 TRADES = 0.03
+# The share of labels that are missing.
+MISSING = 0.1
 
 
 def builtin(seed: int = 0, num_graphs: int = 600) -> GraphSet:
@@ -42,6 +46,30 @@ def builtin(seed: int = 0, num_graphs: int = 600) -> GraphSet:
     random = np.random.RandomState(seed)  # Its streams are frozen for good.
     graphs = [_graph(random, label=number % 2) for number in range(num_graphs)]
     return GraphSet.from_graphs(graphs, "builtin")
+
+
+def builtin_labels(seed: int = 0, num_graphs: int = 600) -> GraphSet:
+    """The same graphs with three labels of 0 or 1 each, of which a tenth is missing.
+
+    "alternating": whether red and blue hubs alternate around the ring, the class of
+    :func:`builtin`; "large": whether there are at least eight hubs; "leafy": whether there are more
+    than two leaves per hub. To try what takes several labels; no evidence about other data.
+
+    Example:
+        >>> builtin_labels().y[:2].tolist()
+        [[1.0, 0.0, nan], [0.0, 1.0, 0.0]]
+    """
+    graphs = builtin(seed, num_graphs)
+    owner = torch.searchsorted(graphs.node_ptr[1:], torch.arange(len(graphs.x)), right=True)
+    hub = graphs.x[:, NOISE_FEATURES + RED :].sum(1)
+    leaf = (graphs.edge_index[0].bincount(minlength=len(graphs.x)) == 1).float()
+    hubs, leaves = torch.zeros(2, num_graphs).index_add_(1, owner, torch.stack([hub, leaf]))
+    y = torch.stack([graphs.y == 0, hubs >= 8, leaves > 2 * hubs], dim=1).float()
+    y[torch.from_numpy(np.random.RandomState([seed, 1]).rand(*y.shape) < MISSING)] = torch.nan
+    names = ("alternating", "large", "leafy")
+    return replace(
+        graphs, name="builtin-labels", y=y, classes=(), task="labels", target_names=names
+    )
 
 
 def _graph(random: np.random.RandomState, label: int) -> Data:

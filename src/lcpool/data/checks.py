@@ -13,6 +13,7 @@ from lcpool.warn import warn_caller
 
 if TYPE_CHECKING:
     from lcpool.data.graphset import GraphSet
+    from lcpool.data.splits import Split
 
 
 class DatasetError(ValueError):
@@ -51,7 +52,12 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     yield "categories", all(size > 0 for size in sizes) and sum(sizes) <= x.size(1)
     yield "edge_index", edges.dtype == torch.int64 and edges.dim() == 2 and edges.size(0) == 2
     yield "edge_attr", attr is None or attr.size(0) == edges.size(1)
-    yield "y", y.dtype == torch.int64 and y.dim() == 1
+    if graphs.task == "classes":
+        yield "y", y.dtype == torch.int64 and y.dim() == 1
+    else:
+        yield "y", y.is_floating_point() and y.dim() == 2 and not bool(y.isinf().any())
+    names = graphs.target_names
+    yield "target_names", not names or (y.dim() == 2 and len(names) == y.size(1))
     for name, rows in (("node_ptr", x.size(0)), ("edge_ptr", edges.size(1))):
         ptr = getattr(graphs, name)
         yield name, ptr.dtype == torch.int64 and ptr.shape == (len(y) + 1,)
@@ -60,6 +66,35 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     spans = torch.stack([graphs.node_ptr[:-1], graphs.node_ptr[1:]])
     first, end = spans.repeat_interleave(graphs.edge_ptr.diff(), dim=1)
     yield "edge_index", bool(((edges >= first) & (edges < end)).all())
+    for split in graphs.splits:
+        check_split(split, len(y), graphs.name)
+
+
+def check_split(split: Split, num_graphs: int, where: str) -> None:
+    """Raise unless the parts of a split are graphs, none is empty, and none shares a graph."""
+    owner = torch.zeros(num_graphs, dtype=torch.long)
+    for number, (name, part) in enumerate(zip(split._fields, split, strict=True), start=1):
+        if part.dtype != torch.int64 or part.dim() != 1:
+            raise DatasetError(f"{where}: '{name}' must be a list of numbers of graphs.")
+        if len(part) == 0:
+            raise DatasetError(f"{where}: '{name}' is empty; every part needs a graph.")
+        low, high = int(part.min()), int(part.max())
+        if not 0 <= low <= high < num_graphs:
+            raise DatasetError(
+                f"{where}: '{name}' has numbers from {low} to {high}, but the {num_graphs} graphs "
+                f"are numbered from 0 to {num_graphs - 1}."
+            )
+        if owner[part].any() or len(np.unique(part.numpy())) < len(part):
+            again = (owner[part] > 0) | (part.bincount(minlength=num_graphs)[part] > 1)
+            g = int(part[again][0])
+            other = split._fields[int(owner[g]) - 1] if owner[g] else name
+            raise DatasetError(
+                f"{where}: graph {g} is in '{other}' and again in '{name}' ({int(again.sum())} "
+                f"such graphs); a graph belongs to one part."
+            )
+        owner[part] = number
+    if len(split.train) == 1:
+        raise DatasetError(f"{where}: 'train' has one graph; batch norm needs two.")
 
 
 class EdgeCounts(NamedTuple):
@@ -103,5 +138,8 @@ def oddities(graphs: GraphSet) -> Iterator[str]:
     for what, count in counts.items():
         if count:
             yield f"{count} {what}"
-    if graphs.num_classes < 2:
-        yield "the graphs have no labels" if not graphs.classes else "all graphs have one label"
+    if graphs.task == "classes":
+        if graphs.num_classes < 2:
+            yield "the graphs have no labels" if not graphs.classes else "all graphs have one label"
+    elif missing := int(graphs.y.isnan().sum()):
+        yield f"{missing} of {graphs.y.numel()} {graphs.task} are missing"

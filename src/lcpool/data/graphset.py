@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise, starmap
-from typing import Any, NamedTuple
+from numbers import Integral
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -14,6 +16,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
 from lcpool.data.checks import DatasetError, check_columns, warn_once
+from lcpool.data.splits import Split
 from lcpool.graph.checks import Trust
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
@@ -23,6 +26,9 @@ from lcpool.graph.sizes import Sizes, owners, send
 # thousands, and a column for each would hold almost nothing.
 MAX_DEGREE = 127
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+# What is predicted of a graph: one of several classes, several labels of 0 or 1, or numbers.
+TaskName = Literal["classes", "labels", "values"]
+TASKS: tuple[str, ...] = get_args(TaskName)
 
 
 class GraphBatch(NamedTuple):
@@ -31,7 +37,7 @@ class GraphBatch(NamedTuple):
     Attributes:
         graph: features, edges, the graph of each node, and sizes that are known on the host.
         edge_attr: edge features, or None.
-        target: the class of each graph, numbered as in :attr:`GraphSet.targets`.
+        target: what to predict of each graph, as in :attr:`GraphSet.targets`.
         edge_counts: the number of edges of each graph, on the host, if it is known.
     """
 
@@ -73,15 +79,23 @@ class GraphSet:
         edge_index: source and target of each edge as rows of ``x``, ``[2, edges]``.
         node_ptr: where each graph's nodes begin, and the end, ``[graphs + 1]``.
         edge_ptr: the same for its edges.
-        y: the label of each graph as in the data, ``[graphs]``, int64; -1 for all graphs, and no
-            classes, if the graphs have no labels.
-        classes: the labels, sorted. A subset has the classes of the whole set.
+        y: what is known of each graph, as ``task`` says.
+            "classes": its label as in the data, ``[graphs]``, int64 (where labels are words, its
+            number in ``classes``); -1 for all graphs, and no classes, if they have no labels.
+            "labels": 0, 1 or NaN (missing) for each label, ``[graphs, labels]``, floats.
+            "values": the numbers, NaN where one is missing, ``[graphs, values]``, floats.
+        classes: the labels of "classes", sorted: whole numbers or words. A subset has the classes
+            of the whole set.
         edge_attr: features of each edge, ``[edges, features]``, or None.
+        task: what is predicted: "classes" (one of several), "labels" (several of 0 or 1) or
+            "values" (numbers).
+        target_names: the names of the columns of ``y`` for "labels" and "values", or empty.
         categories: how many categories each categorical feature has, or empty if there is none.
             The first ``sum(categories)`` columns of ``x`` are these features one-hot, one block
             of columns after the other: with (3, 2), a node of the categories 2 and 0 begins with
             0 0 1 1 0. A block of zeros is a category that is not known. The other columns are
             numbers.
+        splits: the splits that came with the data, on the host, or none. A subset has none.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
@@ -97,44 +111,55 @@ class GraphSet:
     node_ptr: Tensor
     edge_ptr: Tensor
     y: Tensor
-    classes: tuple[int, ...]
+    classes: tuple[int, ...] | tuple[str, ...]
     edge_attr: Tensor | None = None
+    task: TaskName = "classes"
+    target_names: tuple[str, ...] = ()
     categories: tuple[int, ...] = ()
+    splits: tuple[Split, ...] = ()
 
     @classmethod
-    def from_graphs(cls, graphs: Iterable[Data], name: str = "graphs") -> GraphSet:
+    def from_graphs(
+        cls, graphs: Iterable[Data], name: str = "graphs", task: TaskName | None = None
+    ) -> GraphSet:
         """Make a set of PyG graphs, or of a PyG dataset.
 
         Graphs without ``x`` get degree features (:func:`lcpool.data.graphset.degree_features`);
         without ``y`` they have no classes. An ``x`` or ``y`` that only some graphs have is an
         error.
+
+        Args:
+            graphs: the graphs.
+            name: what the set is called.
+            task: what ``y`` is. By default, one whole number or word per graph is a class, rows of
+                several 0, 1 and NaN are labels, and other numbers are values.
         """
         rows = [graphs] if isinstance(graphs, Data) else list(graphs)
         if not rows or not all(isinstance(graph, Data) for graph in rows):
             kinds = ", ".join(sorted({type(graph).__name__ for graph in rows})) or "nothing"
-            hint = ' Pass several datasets by name: {"a": graphs, "b": others}.' if rows else ""
+            hint = " load_dataset takes others: networkx, tables, SMILES." if rows else ""
             raise DatasetError(f"{name}: expected PyG Data objects, got {kinds}.{hint}")
         edges, edge_counts = _gather_edges(name, rows)
         node_counts = torch.tensor([graph.num_nodes for graph in rows])
         x = _gather_rows(name, rows, "x", node_counts)
         x = degree_features(edges, int(node_counts.sum())) if x is None else x
-        y, classes = _gather_labels(name, rows)
+        y, classes, task = gather_targets(name, [getattr(row, "y", None) for row in rows], task)
         try:
             edge_attr = _gather_rows(name, rows, "edge_attr", edge_counts)
         except DatasetError as error:  # Few networks read it, and those say that it is missing.
             warn_once(f"{error} The graphs are used without 'edge_attr'.")
             edge_attr = None
         return cls(name, x, edges, cumsum(node_counts), cumsum(edge_counts), y, classes,
-                   edge_attr)  # fmt: skip
+                   edge_attr, task)  # fmt: skip
 
     def __len__(self) -> int:
-        return self.y.numel()
+        return self.y.size(0)
 
     def __repr__(self) -> str:
         return (
             f"GraphSet({self.name!r}, {len(self)} graphs, {self.x.size(0)} nodes, "
             f"{self.edge_index.size(1)} edges, {self.num_features} features, "
-            f"{self.num_classes} classes)"
+            f"{self.num_outputs} {self.task})"
         )
 
     @property
@@ -150,11 +175,24 @@ class GraphSet:
     def num_classes(self) -> int:
         return len(self.classes)
 
+    @property
+    def num_outputs(self) -> int:
+        """How many numbers a network gives per graph: one per class, label or value."""
+        return len(self.classes) if self.task == "classes" else self.y.size(1)
+
     @cached_property
     def targets(self) -> Tensor:
-        """The class of each graph, counted from 0: ``classes[targets] == y``; -1 without labels."""
+        """What a network is trained on.
+
+        The class of each graph, counted from 0, ``classes[targets] == y`` (-1 without labels); or
+        the labels or values, ``[graphs, columns]``, float32.
+        """
+        if self.task != "classes":
+            return self.y.float()
         if not self.classes:
             return torch.full_like(self.y, -1)
+        if isinstance(self.classes[0], str):  # numbered in the order of ``classes`` already
+            return self.y
         classes = torch.tensor(self.classes, device=self.y.device)
         found = torch.searchsorted(classes, self.y).clamp(max=len(self.classes) - 1)
         unknown = (classes[found] != self.y).nonzero()
@@ -232,6 +270,7 @@ class GraphSet:
             edge_ptr=cumsum(self.edge_counts[index]).to(self.x.device),
             y=self.y[index.to(self.y.device)],
             edge_attr=part.edge_attr,
+            splits=(),
         )
 
     def to_graphs(self) -> list[Data]:
@@ -242,10 +281,18 @@ class GraphSet:
                 x=self.x[nodes],
                 edge_index=self.edge_index[:, edges] - nodes.start,
                 edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
-                y=self.y[g : g + 1] if self.classes else None,
+                y=self._label(g),
             )
             for g, (nodes, edges) in enumerate(zip(*spans, strict=True))
         ]
+
+    def _label(self, g: int) -> Tensor | str | None:
+        """``y`` of one graph as PyG keeps it."""
+        if self.task == "classes" and not self.classes:
+            return None
+        if self.task == "classes" and isinstance(self.classes[0], str):
+            return self.classes[int(self.y[g])]
+        return self.y[g : g + 1]
 
     @cached_property
     def _checked(self) -> None:
@@ -329,19 +376,85 @@ def _gather_edges(name: str, graphs: list[Data]) -> tuple[Tensor, Tensor]:
     return torch.cat(parts, dim=1), torch.tensor([part.size(1) for part in parts])
 
 
-def _gather_labels(name: str, graphs: list[Data]) -> tuple[Tensor, tuple[int, ...]]:
-    """The label of each graph, and all labels that occur, sorted."""
-    labels = [getattr(graph, "y", None) for graph in graphs]
-    if all(label is None for label in labels):
-        return torch.full((len(graphs),), -1), ()
-    values: list[int] = []
-    for g, label in enumerate(labels):
+def gather_targets(
+    name: str, found: Sequence[Any], task: TaskName | None = None
+) -> tuple[Tensor, tuple[int, ...] | tuple[str, ...], TaskName]:
+    """What is known of each graph as a column: ``y``, ``classes`` and ``task`` of a set.
+
+    Args:
+        name: what the set is called, for messages.
+        found: a number, a word, a row of numbers or None for each graph.
+        task: what they are, if it is not to be told from them.
+
+    Example:
+        >>> gather_targets("", ["no", "yes", "no"])
+        (tensor([0, 1, 0]), ('no', 'yes'), 'classes')
+        >>> gather_targets("", [[0, 1], [1, None]])
+        (tensor([[0., 1.],
+                [1., nan]]), (), 'labels')
+    """
+    if task not in (None, *TASKS):
+        raise ValueError(f"'task' must be one of {', '.join(TASKS)}, not {task!r}.")
+    if all(value is None for value in found):
+        return torch.full((len(found),), -1), (), "classes"
+    if task in (None, "classes") and all(isinstance(value, str) for value in found):
+        names = tuple(sorted(set(found)))
+        number = {word: n for n, word in enumerate(names)}
+        return torch.tensor([number[word] for word in found]), names, "classes"
+    rows = _target_rows(name, found)
+    task = _likely_task(rows, found) if task is None else task
+    if task == "classes":
+        numbers = [_class_number(name, g, value) for g, value in enumerate(found)]
+        return torch.tensor(numbers), tuple(sorted(set(numbers))), task
+    if task == "labels" and bool(((rows != 0) & (rows != 1) & ~rows.isnan()).any()):
+        raise DatasetError(f"{name}: labels must be 0, 1 or NaN (missing); pass task='values'.")
+    return rows.float() if task == "labels" else rows, (), task
+
+
+def _likely_task(rows: Tensor, found: Sequence[Any]) -> TaskName:
+    """What the numbers of each graph probably are."""
+    known = rows[~rows.isnan()]
+    if rows.size(1) > 1:
+        return "labels" if bool(((known == 0) | (known == 1)).all()) else "values"
+    # Whole floats are taken for classes, as many datasets have them. A fraction among integers, or
+    # a missing class, is rather a slip: as a class it is an error.
+    fractions = bool((known != known.trunc()).any())
+    whole = any(isinstance(value, Integral) or getattr(value, "dtype", None) in INTEGERS
+                for value in found)  # fmt: skip
+    return "values" if fractions and not whole else "classes"
+
+
+def _target_rows(name: str, found: Sequence[Any]) -> Tensor:
+    """The numbers of each graph as a row of float64; NaN where there is none."""
+    rows: list[Tensor] = []
+    for g, value in enumerate(found):
+        where = f"{name}: 'y' of graph {g} must be"
+        listed = value if isinstance(value, Tensor | list | tuple) else [value]
+        if isinstance(listed, list | tuple):
+            listed = [math.nan if one is None else one for one in listed]
         try:
-            number = torch.as_tensor(label).item()
-            exact = -(2**63) <= number < 2**63 and int(number) == number
+            row = torch.as_tensor(listed).detach().cpu().flatten()
         except (RuntimeError, TypeError, ValueError):
-            exact = False
-        if not exact:
-            raise DatasetError(f"{name}: 'y' of graph {g} must be one class number, not {label!r}.")
-        values.append(int(number))
-    return torch.tensor(values), tuple(sorted(set(values)))
+            raise DatasetError(f"{where} a number, a row of numbers or a word, not {value!r}, "
+                               f"and of one kind for all graphs.") from None  # fmt: skip
+        if row.is_complex() or row.double().isinf().any():
+            raise DatasetError(f"{where} finite real numbers, not {value!r}.")
+        rows.append(row.double())
+        if len(row) != len(rows[0]):
+            raise DatasetError(f"{where} {len(rows[0])} number(s), as of graph 0, not {value!r}.")
+    return torch.stack(rows)
+
+
+def _class_number(name: str, g: int, label: Any) -> int:
+    """The label of graph ``g`` as a whole number."""
+    try:
+        number = torch.as_tensor(label).item()
+        exact = -(2**63) <= number < 2**63 and int(number) == number
+    except (RuntimeError, TypeError, ValueError):
+        exact = False
+    if not exact:
+        raise DatasetError(
+            f"{name}: 'y' of graph {g} must be one class number, not {label!r}; numbers to predict "
+            f"go with GraphSet.from_graphs(graphs, task='values'), several labels with 'labels'."
+        )
+    return int(number)

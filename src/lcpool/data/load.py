@@ -11,23 +11,30 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
 from lcpool.atomic import read_whole, write_atomically
-from lcpool.data.builtin import builtin
+from lcpool.data.builtin import builtin, builtin_labels
 from lcpool.data.checks import DatasetError, DataWarning, EdgeCounts, check_columns, warn_once
-from lcpool.data.graphset import GraphSet
+from lcpool.data.columns import targets
+from lcpool.data.convert import convert, single_graphs
+from lcpool.data.files import TextFiles
+from lcpool.data.gcb import GcbFile, read_gcb
+from lcpool.data.graphset import GraphSet, TaskName
+from lcpool.data.ogb import OgbFiles, is_ogb, read_ogb
+from lcpool.data.splits import Split
+from lcpool.data.tables import TableFiles, is_tables, read_folder
 from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
 
-BUILTIN = "builtin"
+BUILTIN = {"builtin": builtin, "builtin-labels": builtin_labels}
 TU_URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 
 _TU = """
@@ -42,28 +49,56 @@ _TU = """
 # Datasets of TU for classification. Others can be downloaded too, by their exact names.
 TU_DATASETS = tuple(_TU.split())
 
+# What reads files that are not read here.
+READ_BY = {
+    ".csv": "load_dataset({'edges': 'edges.csv', 'nodes': …, 'graphs': …}) in Python",
+    ".gexf": "networkx.read_gexf",
+    ".gml": "networkx.read_gml",
+    ".graphml": "networkx.read_graphml",
+    ".json": "networkx.node_link_graph",
+    ".parquet": "pandas.read_parquet",
+    ".pt": "torch.load, if it has a list of PyG graphs",
+    ".sdf": "rdkit.Chem.SDMolSupplier and torch_geometric.utils.from_rdmol",
+    ".smi": "rdkit.Chem.SmilesMolSupplier and torch_geometric.utils.from_rdmol",
+    ".xlsx": "pandas.read_excel",
+}
+# A word that ends like this is the path of a file, not a name.
+_FILES = (".zip", ".npz", *READ_BY)
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 
 PathLike = str | os.PathLike[str]
 
 
 def load_dataset(
-    name_or_path: PathLike | GraphSet | Iterable[Data],
+    name_or_path: PathLike | GraphSet | Iterable[Any] | Mapping[str, Any],
     root: PathLike | None = None,
     name: str | None = None,
+    y: Any = None,
+    task: TaskName | None = None,
 ) -> GraphSet:
-    """Load a dataset; datasets in text files are cached.
+    """Load a dataset from files, or make one of graphs in memory; files of text are cached.
 
     Edges without a reverse edge, and edge attributes, which most networks here do not read, are
     reported once as a :class:`~lcpool.data.DataWarning`.
 
     Args:
-        name_or_path: the name of a TU dataset, whatever its case; the path of its zip or folder
-            (``PATH/NAME`` if there are several datasets in it); ``"builtin"`` for the built-in one;
-            PyG graphs in a list or a batch; or a PyG dataset.
+        name_or_path: one of
+
+            - the name of a TU or OGB dataset, whatever its case, ``"builtin"``, or
+              ``"builtin-labels"``;
+            - the path of its zip or folder (``PATH/NAME`` if there are several datasets in it), or
+              of a folder with ``edges.csv``, ``nodes.csv``, ``graphs.csv``;
+            - PyG graphs in a list, a batch or a loader, or a dataset of PyG's or OGB's;
+            - networkx graphs in a list, whose attributes are the features;
+            - tables, ``{"edges": …, "nodes": …, "graphs": …}``, as pandas frames or paths of CSV
+              files (:mod:`lcpool.data.tables`);
+            - molecules in a list of SMILES, or a frame with a column ``smiles``.
         root: the folder in which names are searched first, and to which datasets are downloaded.
             After it come the folder ``LCPOOL_DATA`` and the user's cache.
         name: what to call the dataset; by default its own name, or "graphs" for a list.
+        y: targets in place of those that the data has, one per graph.
+        task: what the targets are, if it is not to be told from them: "classes", "labels" or
+            "values" (:class:`~lcpool.data.GraphSet`).
 
     Example:
         >>> load_dataset("builtin").num_classes
@@ -72,12 +107,16 @@ def load_dataset(
     if isinstance(name_or_path, str | os.PathLike | GraphSet):
         graphs = _read(name_or_path, root)
         graphs = graphs if name is None else replace(graphs, name=name)
+        if y is not None or task is not None:
+            known = targets(graphs.name, graphs.y if y is None else y, len(graphs), task)
+            graphs = replace(graphs, **known)
         unread = ["edge_attr"] if graphs.edge_attr is not None else []
     else:
-        own = getattr(name_or_path, "name", None) if name is None else name
         rows = single_graphs(name_or_path)
-        graphs = GraphSet.from_graphs(rows, own if isinstance(own, str) else "graphs")
+        graphs = convert(name_or_path, rows, name, y, task)
         unread = [key for key in ("edge_attr", "edge_weight") if any(_has(g, key) for g in rows)]
+        if graphs.edge_attr is not None and graphs.edge_attr.numel() and not unread:
+            unread = ["edge_attr"]
     if unread:
         warn_once(
             f"{graphs.name}: most networks here do not read {' and '.join(unread)} (edge labels "
@@ -91,7 +130,8 @@ def load_dataset(
             f"{graphs.name}: {edges.one_way} edges, in {edges.one_way_graphs} of {len(graphs)} "
             f"graphs, have no reverse edge: messages flow only from source to target. If the "
             f"graphs are meant to be undirected, torch_geometric.transforms.ToUndirected() adds "
-            f"the reverse edges of PyG graphs. If they are meant to be directed, silence this: "
+            f"the reverse edges of PyG graphs, and in tables the columns 'u' and 'v' in place of "
+            f"'source' and 'target' do. If they are meant to be directed, silence this: "
             f"warnings.filterwarnings('ignore', category=lcpool.data.DataWarning)."
         )
     return graphs
@@ -111,21 +151,13 @@ def _read(name_or_path: PathLike | GraphSet, root: PathLike | None) -> GraphSet:
     if isinstance(name_or_path, GraphSet):
         return name_or_path
     if is_builtin(name_or_path):
-        return builtin()
+        return BUILTIN[os.fspath(name_or_path).lower()]()
     return read_cached(locate(name_or_path, root))
 
 
 def is_builtin(name_or_path: PathLike) -> bool:
-    """Whether this is the name of the built-in dataset, whatever its case."""
-    return os.fspath(name_or_path).lower() == BUILTIN
-
-
-def single_graphs(graphs: Data | Iterable[Data]) -> list[Data]:
-    """PyG graphs one by one; batches are taken apart."""
-    found: list[Data] = []
-    for item in [graphs] if isinstance(graphs, Data) else graphs:
-        found += item.to_data_list() if isinstance(item, Batch) else [item]
-    return found
+    """Whether this is the name of a built-in dataset, whatever its case."""
+    return os.fspath(name_or_path).lower() in BUILTIN
 
 
 def locate(name_or_path: PathLike, root: PathLike | None) -> Path:
@@ -133,9 +165,16 @@ def locate(name_or_path: PathLike, root: PathLike | None) -> Path:
     if found := find_dataset(name_or_path, root):
         return found
     name = check_name(os.fspath(name_or_path))
+    folder = data_folders(root)[0]
+    if name.lower().startswith("ogbg"):
+        raise DatasetError(
+            f"{name}: not on this machine, and OGB's datasets are not downloaded. Put the folder "
+            f"'{name.replace('-', '_')}' that the package ogb makes (with 'raw' and 'split' in it) "
+            f"into {folder}, or pass ogb.graphproppred.PygGraphPropPredDataset(…) in Python."
+        )
     usual = {known.lower(): known for known in TU_DATASETS}
     try:
-        return download(usual.get(name.lower(), name), data_folders(root)[0])
+        return download(usual.get(name.lower(), name), folder)
     except DatasetError as error:
         close = difflib.get_close_matches(name.lower(), usual, n=1)
         if not close or close[0] == name.lower():
@@ -181,7 +220,7 @@ def download(name: str, folder: Path) -> Path:
 
 def check_name(name: str) -> str:
     """The name of a TU dataset; an error if it cannot be one."""
-    if not _NAME.fullmatch(name) or name.endswith(".zip"):
+    if not _NAME.fullmatch(name) or name.endswith(_FILES):
         raise DatasetError(f"{name[:100]!r} is no name of a dataset, and no path that exists.")
     return name
 
@@ -189,17 +228,25 @@ def check_name(name: str) -> str:
 def find_dataset(name_or_path: PathLike, root: PathLike | None = None) -> Path | None:
     """The folder or zip of a dataset if it is on this machine, else None."""
     path = Path(os.path.expanduser(name_or_path))
-    if path.name != name_or_path or path.suffix == ".zip":
+    if is_path(name_or_path):
         within_zip = any(map(os.path.isfile, path.parents))
         exists = os.path.exists(path) or os.path.exists(f"{path}_A.txt") or within_zip
         return path if exists else None
-    names, folders = (f"{path.name}.zip", path.name), data_folders(root)
+    names, folders = [f"{path.name}.zip", path.name, f"{path.name}.npz"], data_folders(root)
+    if path.name.lower().startswith("ogbg-"):  # OGB writes names with a dash, folders without.
+        names.append(path.name.replace("-", "_"))
     for place in (*(folder / name for folder in folders for name in names), path):
         if os.path.exists(place):
             return place
     alike = [name.lower() for name in names]
     files = (file for folder in folders for file in _files(folder))
     return next((file for file in files if file.name.lower() in alike), None)
+
+
+def is_path(name_or_path: PathLike) -> bool:
+    """Whether this is a path and not a bare name, which is searched for in the data folders."""
+    path = Path(os.path.expanduser(name_or_path))
+    return path.name != name_or_path or path.suffix in _FILES
 
 
 def data_folders(root: PathLike | None = None) -> list[Path]:
@@ -212,8 +259,8 @@ def local_datasets(folder: Path) -> Iterator[tuple[str, Path]]:
     """Name and path of every dataset in a folder."""
     for path in _files(folder):
         with suppress(DatasetError):  # Other files may be there too.
-            Source.at(path)
-            yield path.name.removesuffix(".zip"), path
+            dataset_files(path)
+            yield path.stem if path.suffix in _FILES else path.name, path
 
 
 def _files(folder: Path) -> list[Path]:
@@ -231,15 +278,41 @@ def user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lcpool"
 
 
+class Format(NamedTuple):
+    """A layout of files: what finds the files of a dataset, and what reads them."""
+
+    files: Callable[[Path], TextFiles]
+    read: Callable[[Path], GraphSet]
+
+
+def format_of(path: Path) -> Format:
+    """The layout of a dataset's files; TU's if it is no other."""
+    if path.suffix == ".npz":
+        return Format(GcbFile.at, read_gcb)
+    if is_ogb(path):
+        return Format(OgbFiles.at, read_ogb)
+    if is_tables(path):
+        return Format(TableFiles.at, read_folder)
+    if path.suffix in READ_BY:
+        raise DatasetError(f"{path}: read it by {READ_BY[path.suffix]}, and pass what that gives.")
+    return Format(Source.at, read_tu)
+
+
+def dataset_files(path: Path) -> TextFiles:
+    """The files of the dataset at a path; an error if there is none."""
+    return format_of(path).files(path)
+
+
 def read_cached(path: Path) -> GraphSet:
-    """Read the dataset in a folder or zip, from the cache if that is up to date."""
-    source = Source.at(path)
+    """Read the dataset in a folder or file, from the cache if that is up to date."""
+    layout = format_of(path)
+    source = layout.files(path)
     key = [READER_VERSION, *source.fingerprint()]
     place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
     cached = user_cache() / "columns" / f"{source.name}-{place}.pt"
     graphs = _load(cached, key)
     if graphs is None:
-        graphs = read_tu(path)
+        graphs = layout.read(path)
         # Edge labels that cannot be read are to be warned of the next time as well.
         if graphs.edge_attr is not None or not {"edge_labels", "edge_attributes"} & set(
             source.files
@@ -254,7 +327,8 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
         content = read_whole(path)
         if content.pop("key") != key:
             return None
-        graphs = GraphSet(**{**content, "x": content["x"].float()})
+        splits = tuple(Split(*parts) for parts in content["splits"])
+        graphs = GraphSet(**{**content, "x": content["x"].float(), "splits": splits})
         check_columns(graphs)
         return graphs
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -263,6 +337,7 @@ def _load(path: Path, key: list[Any]) -> GraphSet | None:
 
 def _save(path: Path, key: list[Any], graphs: GraphSet) -> None:
     columns = {field.name: getattr(graphs, field.name) for field in fields(graphs)}
+    columns["splits"] = tuple(map(tuple, graphs.splits))  # plain tuples, which need no trust
     # One-hot features as bytes: exact, and a quarter of the size.
     small = graphs.x.to(torch.uint8)
     x = small if torch.equal(small.float(), graphs.x) else graphs.x

@@ -8,64 +8,39 @@ The result is the same as from PyG's reader:
   occurs.
 - Self-loops are dropped (convolutions that need them add them), and of several lines for one edge
   the first counts. Edges are not made undirected.
-- Class labels may be any integers; in their order they become the labels 0, 1, ….
+- Class labels may be any integers; in their order they become the labels 0, 1, …. A set with
+  attributes of graphs in place of class labels has these as values to predict.
 """
 
 from __future__ import annotations
 
-import io
-import itertools
-import lzma
 import os
 import re
-import struct
-import warnings
 import zipfile
-import zlib
-from array import array
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any, NoReturn, TextIO
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch_geometric.utils import cumsum
 
 from lcpool.data.checks import DatasetError, warn_once
-from lcpool.data.graphset import MAX_DEGREE, GraphSet, degree_features
+from lcpool.data.columns import MAX_SPAN, in_columns
+from lcpool.data.files import UNREADABLE, Array, TextFiles
+from lcpool.data.graphset import GraphSet
 
 # Increase it whenever the same files give another result: caches are then written again.
 READER_VERSION = 4
-# The widest range of labels with a column for each value in it, used or not.
-MAX_SPAN = 4096
-# How many bytes a line counts as at least: in memory its numbers take more than in the text.
-LINE = 16
-TOO_MUCH = "more than the limit: set LCPOOL_MAX_GB to a larger number of gigabytes to read it."
 
 # Every dataset has these. Any of them gives its name, also if another one is missing. Archives made
 # on a Mac hold a hidden twin of every file, whose name begins with a dot.
 _HEAD = re.compile(r"((?:.*/)?[^./][^/]*)_(?:A|graph_indicator|graph_labels)\.txt")
-# What is raised for files that cannot be read, and by zipfile for damaged, encrypted and oddly
-# compressed members.
-_ERRORS = (
-    OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError,
-    NotImplementedError, RuntimeError, UnicodeDecodeError,
-)  # fmt: skip
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Source:
-    """The files ``NAME_*.txt`` of one dataset."""
-
-    path: Path  # the folder or zip
-    name: str
-    files: dict[str, str]  # paths in it, by what follows the name (``A``, ``node_labels``, …)
-    size: int  # how many bytes of text they have, or claim to have
+class Source(TextFiles):
+    """The files ``NAME_*.txt`` of one dataset, by what follows the name (``A``, …)."""
 
     @classmethod
     def at(cls, path: Path) -> Source:
@@ -85,143 +60,7 @@ class Source:
         return cls(path, PurePosixPath(prefix).name, files, size)
 
     def where(self, kind: str) -> str:
-        """How messages call ``NAME_kind.txt``, also if it is missing."""
         return str(self.path / self.files.get(kind, f"{self.name}_{kind}.txt"))
-
-    def fingerprint(self) -> list[list[Any]]:
-        """Path, size and time of the last change of every file, to notice changes."""
-        files = [self.path / self.files[kind] for kind in sorted(self.files)]
-        paths = [path.resolve() for path in (files if self.path.is_dir() else [self.path])]
-        return [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
-
-    def check_size(self) -> None:
-        """Raise if there is more text than :func:`max_bytes`: a small zip can unpack to much."""
-        if self.size > max_bytes():
-            raise DatasetError(f"{self.path}: {self.size / 1e9:.1f} GB of text, {TOO_MUCH}")
-
-    def check_numbers(self, kind: str, rows: int, width: int) -> None:
-        """Raise if ``NAME_kind.txt`` would become more numbers than :func:`max_bytes`."""
-        if rows * width > max_bytes():
-            raise DatasetError(f"{self.where(kind)}: {rows} rows of {width} features, {TOO_MUCH}")
-
-    @contextmanager
-    def open(self, kind: str) -> Iterator[TextIO]:
-        """``NAME_kind.txt`` as text."""
-        if kind not in self.files:
-            raise DatasetError(f"{self.where(kind)}: no such file.")
-        try:
-            with self._bytes(self.files[kind]) as file:
-                limited = io.BufferedReader(_Limited(file, max_bytes()), buffer_size=1 << 16)
-                yield io.TextIOWrapper(limited, "utf-8-sig", errors="replace")
-        except _ERRORS as error:
-            raise DatasetError(f"{self.where(kind)}: cannot be read ({error}).") from error
-
-    def lines(self, kind: str) -> Iterator[tuple[int, str]]:
-        """The lines of ``NAME_kind.txt`` that are not blank, with their numbers."""
-        with self.open(kind) as file:
-            yield from ((at, line) for at, line in enumerate(file, 1) if not line.isspace())
-
-    def _bytes(self, name: str) -> IO[bytes]:
-        if not self.path.is_dir():
-            with zipfile.ZipFile(self.path) as archive:  # Its file stays open for the member.
-                return archive.open(name)
-        if not (self.path / name).is_file():  # A pipe would wait for ever.
-            raise OSError("not a regular file")
-        return (self.path / name).open("rb")
-
-    def read(self, kind: str, dtype: type, width: int = 0, rows: int | None = None) -> Array:
-        """The numbers of ``NAME_kind.txt``, a row for each line that is not blank."""
-        values = self._parse(kind, dtype)
-        if not len(values):
-            values = np.empty((0, width), dtype)
-        elif width not in (0, values.shape[1]):
-            self._fail(kind, 0, f"expected {width} value(s) per line, not {values.shape[1]}.")
-        if rows not in (None, len(values)):
-            raise DatasetError(
-                f"{self.where(kind)}, line {len(values)}: the file ends with {len(values)} rows, "
-                f"but the dataset has {rows} {kind.partition('_')[0]}s."
-            )
-        return values
-
-    def read_numbers(self, kind: str, width: int, most: int, unit: str) -> Array:
-        """The numbers from 1 to ``most`` in ``NAME_kind.txt``, here from 0."""
-        values = self.read(kind, np.int64, width)
-        within = ((values >= 1) & (values <= most)).all(axis=1)
-        listed = ", ".join(["{}"] * width)
-        self.require(kind, values, within, f"{listed} is out of range, there are {most} {unit}.")
-        return values - 1
-
-    def require(self, kind: str, values: Array, ok: Any, problem: str) -> None:
-        """Raise at the first row that is not ``ok``, formatting its values into ``problem``."""
-        if not ok.all():
-            row = int(ok.argmin())
-            self._fail(kind, row, problem.format(*values[row]))
-
-    def _fail(self, kind: str, row: int, problem: str) -> NoReturn:
-        """Raise with the line of ``row``, which is searched for only now."""
-        number, _ = next(itertools.islice(self.lines(kind), row, None))
-        raise DatasetError(f"{self.where(kind)}, line {number}: {problem}")
-
-    def _parse(self, kind: str, dtype: type) -> Array:
-        quiet = warnings.catch_warnings(action="ignore")  # numpy warns of an empty file.
-        with self.open(kind) as file, suppress(ValueError), quiet:
-            return np.loadtxt(file, dtype, comments=None, delimiter=",", ndmin=2)
-        return self._parse_slowly(kind, dtype)
-
-    def _parse_slowly(self, kind: str, dtype: type) -> Array:
-        """The same for what numpy refuses: integers written as 1.0, lines of spaces, and errors."""
-        whole = dtype is np.int64
-        values: array[Any] = array("q" if whole else "d")
-        width = 0
-        for at, line in self.lines(kind):
-            where, cells = f"{self.where(kind)}, line {at}", line.split(",")
-            width = width or len(cells)
-            if len(cells) != width:
-                raise DatasetError(f"{where}: {len(cells)} value(s), the lines before {width}.")
-            for cell in cells:
-                try:
-                    values.append(_integer(cell) if whole else float(cell))
-                except (ValueError, OverflowError):
-                    noun, short = "an integer" if whole else "a number", cell.strip()[:40]
-                    raise DatasetError(f"{where}: '{short}' is not {noun}.") from None
-        with np.errstate(over="ignore"):  # What is too large for float32 is reported as not finite.
-            return np.array(values, dtype).reshape(-1, max(width, 1))
-
-
-def _integer(cell: str) -> int:
-    with suppress(ValueError):
-        return int(cell)
-    value = float(cell)
-    if not value.is_integer() or abs(value) >= 2**53:  # Above, float64 skips integers.
-        raise ValueError
-    return int(value)
-
-
-class _Limited(io.RawIOBase):
-    """A file of which at most ``limit`` bytes are read, whatever size it claims to have."""
-
-    def __init__(self, file: IO[bytes], limit: int) -> None:
-        self.file, self.left = file, limit
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        content = self.file.read(len(buffer))
-        self.left -= max(len(content), LINE * content.count(b"\n"))
-        if self.left < 0:
-            raise OSError(TOO_MUCH)
-        buffer[: len(content)] = content
-        return len(content)
-
-
-def max_bytes() -> int:
-    """How much text, and how many features, may be read: ``LCPOOL_MAX_GB``, 10⁹ by default."""
-    text = os.environ.get("LCPOOL_MAX_GB") or "1"
-    try:
-        return int(float(text) * 1e9)
-    except (ValueError, OverflowError):
-        raise DatasetError(f"LCPOOL_MAX_GB must be a number, not '{text}'.") from None
 
 
 def check_archive(path: Path) -> None:
@@ -231,7 +70,7 @@ def check_archive(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             if broken := archive.testzip():
                 raise zipfile.BadZipFile(f"at its member '{broken}'")
-    except _ERRORS as error:
+    except UNREADABLE as error:
         raise DatasetError(f"{path}: a damaged zip ({error}).") from error
 
 
@@ -261,7 +100,7 @@ def _archive(path: Path) -> dict[str, int]:
     try:
         with zipfile.ZipFile(path) as archive:
             sizes = {member.filename: member.file_size for member in archive.infolist()}
-    except _ERRORS as error:
+    except UNREADABLE as error:
         raise DatasetError(f"{path}: not a readable zip ({error}).") from error
     for name in sizes:
         parts = PureWindowsPath(name)  # It knows both kinds of slash, and drives.
@@ -275,8 +114,9 @@ def _one_prefix(path: Path, names: Iterable[str], wanted: str) -> str:
     found = {head[1] for head in map(_HEAD.fullmatch, names) if head}
     if not found:
         raise DatasetError(
-            f"{path}: no dataset, which has files NAME_A.txt, NAME_….txt. PyG graphs of your own "
-            'are passed in Python: lcpool.compare({"MINE": graphs}).'
+            f"{path}: no dataset. There are neither files NAME_A.txt, NAME_….txt (TU's), nor "
+            f"raw/edge.csv.gz, … (OGB's, as a folder), nor edges.csv and graphs.csv. Graphs of "
+            'your own are passed in Python: lcpool.compare({"MINE": graphs}).'
         )
     fits = {prefix for prefix in found if f"/{prefix}".endswith(f"/{wanted}")} if wanted else found
     if len(fits) != 1:
@@ -290,12 +130,8 @@ def read_tu(path: Path) -> GraphSet:
     """Read the dataset in a folder or zip."""
     source = Source.at(path)
     source.check_size()
-    if "graph_labels" not in source.files and "graph_attributes" in source.files:
-        raise DatasetError(f"{source.path}: for regression, which is not supported (no classes).")
-    labels = source.read("graph_labels", np.int64, width=1)
-    if not len(labels):
-        raise DatasetError(f"{source.where('graph_labels')}, line 1: the file is empty.")
-    classes, y = np.unique(labels[:, 0], return_inverse=True)
+    known = _targets(source)
+    y = known["y"]
     graph = source.read_numbers("graph_indicator", 1, len(y), "graph labels")[:, 0]
     lines = source.read_numbers("A", 2, len(graph), "nodes").T
     inside = graph[lines[0]] == graph[lines[1]]
@@ -305,37 +141,39 @@ def read_tu(path: Path) -> GraphSet:
     except DatasetError as error:  # No network here needs them.
         warn_once(f"{source.name}: read without edge labels and attributes: {error}")
         edge_attr = None
-    # Nodes in order of their graph, and edges in order of their nodes, are what columns need.
-    order = np.argsort(graph, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    edges, first = _coalesce(place[lines], len(graph))
-    edge_index, of_edge = torch.from_numpy(edges), graph[order][edges[0]]
-    x = _features(source, "node", len(graph))
-    if x is None:
-        source.check_numbers("graph_indicator", len(graph), MAX_DEGREE + 1)
-    return GraphSet(
-        name=source.name,
-        x=degree_features(edge_index, len(graph)) if x is None else torch.from_numpy(x[order]),
-        edge_index=edge_index,
-        node_ptr=cumsum(torch.from_numpy(np.bincount(graph, minlength=len(y)))),
-        edge_ptr=cumsum(torch.from_numpy(np.bincount(of_edge, minlength=len(y)))),
-        y=torch.from_numpy(y),
-        classes=tuple(range(len(classes))),
-        edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr[first]),
+    return in_columns(
+        source.name,
+        graph,
+        len(y),
+        lines,
+        _features(source, "node", len(graph)),
+        edge_attr,
+        source.where("graph_indicator"),
+        **known,
     )
+
+
+def _targets(source: Source) -> dict[str, Any]:
+    """The fields ``y``, ``classes`` and ``task``: classes, or else the graphs' attributes."""
+    values = "graph_labels" not in source.files and "graph_attributes" in source.files
+    kind = "graph_attributes" if values else "graph_labels"
+    if values:
+        found = source.read(kind, np.float64, missing=True)
+        bounded = ~(np.abs(found) > np.finfo(np.float32).max).any(axis=1)
+        source.require(kind, found, bounded, "a value is not finite, or too large for float32.")
+    else:
+        found = source.read(kind, np.int64, width=1)
+    if not len(found):
+        raise DatasetError(f"{source.where(kind)}, line 1: the file is empty.")
+    if values:
+        return {"y": torch.from_numpy(found), "classes": (), "task": "values"}
+    classes, y = np.unique(found[:, 0], return_inverse=True)
+    return {"y": torch.from_numpy(y), "classes": tuple(range(len(classes)))}
 
 
 def count_edge_lines(path: Path) -> int:
     """How many lines ``NAME_A.txt`` has, with those that :func:`read_tu` drops."""
     return sum(1 for _ in Source.at(path).lines("A"))
-
-
-def _coalesce(edges: Array, num_nodes: int) -> tuple[Array, Array]:
-    """The edges sorted, each once and without self-loops, and the line on which each is first."""
-    lines = np.flatnonzero(edges[0] != edges[1])
-    keys, first = np.unique(edges[0, lines] * num_nodes + edges[1, lines], return_index=True)
-    return np.stack(np.divmod(keys, max(num_nodes, 1))), lines[first]
 
 
 def _features(source: Source, unit: str, count: int) -> Array | None:

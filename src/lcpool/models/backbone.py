@@ -51,21 +51,21 @@ class Architecture(NetworkSettings):
 
 
 class Output(NamedTuple):
-    """The output of a backbone: class scores, and the auxiliary loss of each graph, if any."""
+    """The output of a backbone: scores, and the auxiliary loss of each graph, if any."""
 
-    logits: Tensor  # [batch_size, num_classes]
+    logits: Tensor  # [batch_size, num_outputs]
     graph_loss: Tensor | None  # [batch_size]
 
 
 class Backbone(nn.Module):
-    """A network that classifies graphs: MLP → conv → (pool → conv) × poolings → readout → MLP.
+    """A network that predicts of graphs: MLP → conv → (pool → conv) × poolings → readout → MLP.
 
     Each conv is ``depth`` convolutions. A readout is taken after the last of them. Every hidden
     linear layer and every convolution is followed by the norm, ReLU and dropout.
 
     Args:
         in_channels: width of the input features.
-        num_classes: number of classes.
+        num_outputs: how many numbers to give per graph: a score per class or label, or values.
         mean_nodes: mean number of nodes per graph, which sets the number of clusters k of DiffPool
             and MinCut: ⌊ratio · ⌊mean⌋⌋ in the first pooling, ⌊ratio · k⌋ in the next.
         architecture: the settings.
@@ -81,7 +81,7 @@ class Backbone(nn.Module):
     def __init__(
         self,
         in_channels: int,
-        num_classes: int,
+        num_outputs: int,
         mean_nodes: float,
         architecture: Architecture,
         categories: Sequence[int] = (),
@@ -113,14 +113,14 @@ class Backbone(nn.Module):
         self.readouts = nn.ModuleList(readouts)
         self.summary: nn.Module = CombinedReadout(a.backbone == "hierarchical")
         self.post = nn.Sequential(
-            nn.Linear(readouts[0].width, hidden), *activated(), nn.Linear(hidden, num_classes)
+            nn.Linear(readouts[0].width, hidden), *activated(), nn.Linear(hidden, num_outputs)
         )
 
     @classmethod
     def of(cls, graphs: GraphSet, architecture: Architecture) -> Backbone:
         """The network for a set of graphs."""
         mean_nodes = float(graphs.node_counts.double().mean())
-        widths = graphs.num_features, graphs.num_classes
+        widths = graphs.num_features, graphs.num_outputs
         edge_dim = graphs.num_edge_features or None
         return cls(*widths, mean_nodes, architecture, graphs.categories, edge_dim)
 

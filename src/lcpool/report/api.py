@@ -14,6 +14,7 @@ from lcpool.report import tables
 from lcpool.report.cells import GROUP, Names, Reference, agreeing, choose, gather, select
 from lcpool.report.comparison import Comparison
 from lcpool.report.findings import findings, left_out_in_words
+from lcpool.report.measure import Measure, choose_measure
 from lcpool.report.page import DifferenceTable, first_against_others, page
 from lcpool.sweep.results import Results
 
@@ -39,49 +40,63 @@ class Report:
     ranked: Comparison
     aside: frozenset[str] = frozenset()
     reference: Reference = field(default_factory=Reference)
+    measure: Measure = field(default_factory=Measure)
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
         results: Results,
-        rule: str = "accuracy",
+        rule: str | None = None,
         split: str | None = None,
         pools: Names = None,
         datasets: Names = None,
         reference: Reference | None = None,
         unranked: Collection[str] = (),
+        metric: str | None = None,
     ) -> Self:
         """Report on the runs of one split by one rule.
 
         Args:
             results: the runs of a sweep.
-            rule: "accuracy" or "loss", by which the epoch was chosen.
+            rule: by what the epoch was chosen: the metric ("accuracy"), which is the default, or
+                "loss".
             split: "shared" or "fresh"; by default fresh, if there are such runs.
             pools: the poolings to report on, as if there were no others; all by default. See
                 :func:`lcpool.report.cells.choose`.
             datasets: the datasets to report on; all by default.
             reference: published figures to compare with.
             unranked: poolings to show without a rank.
+            metric: the metric to report on; by default the one that chose the epochs. Runs whose
+                epochs were chosen by different metrics are refused, unless one of these is named.
         """
         results, chosen = choose(results, pools, datasets)
+        results, measure = choose_measure(results, metric)
         reference = reference or Reference()
-        runs = select(results, rule, split)
-        cells = gather(runs, reference)
-        aside = cells["name"].isin(list(unranked))
-        highest = cells[~aside].groupby(GROUP)["mean"].transform("max").reindex(cells.index)
-        cells["best"] = cells["mean"] >= highest
+        if reference.figures and measure.title != "accuracy":
+            raise ValueError(f"published figures are accuracies, which these are not: {metric}.")
+        runs = select(results, rule, split, measure)
+        cells = gather(runs, reference, measure)
+        aside, value = cells["name"].isin(list(unranked)), measure.sign * cells["mean"]
+        best = value[~aside].groupby([cells[name] for name in GROUP]).transform("max")
+        cells["best"] = value >= best.reindex(cells.index)
         return cls(
             results=results,
-            rule=rule,
+            rule=measure.rule(rule),
             split=str(runs["split"].iloc[0]),
             runs=runs,
             cells=cells,
-            ranked=Comparison.of(runs, list(cells["pool"][~aside].unique())),
+            ranked=Comparison.of(runs, list(cells["pool"][~aside].unique()), measure),
             aside=frozenset(cells["pool"][aside]),
             reference=reference,
+            measure=measure,
             chosen=chosen,
         )
+
+    @property
+    def rule_title(self) -> str:
+        """By what the epochs were chosen, in words."""
+        return self.measure.rule_title(self.rule)
 
     @property
     def agreeing(self) -> tuple[int, int]:

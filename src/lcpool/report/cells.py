@@ -18,18 +18,18 @@ import numpy as np
 import pandas as pd
 
 from lcpool.models import BACKBONES, CONVS, POOLINGS
+from lcpool.report.measure import Measure
 from lcpool.report.statistics import over_splits, rounded
 from lcpool.report.words import listed
 from lcpool.settings import SETTINGS, changed, labels, read_config_text, unnamed
+from lcpool.sweep.columns import EXPORTED
 from lcpool.sweep.results import Results, key
-from lcpool.train import RULES
+from lcpool.train.tasks import LOSS
 
-ACCURACY = {"accuracy": "test_accuracy", "loss": "test_accuracy_by_loss"}
-# Whether the network chosen by a rule gives all test graphs the same class: 1, 0 or unknown.
-CONSTANT = {"accuracy": "constant", "loss": "constant_by_loss"}
 # Columns of numbers that can be empty.
-NUMBERS = (*ACCURACY.values(), "diverged", "seconds", "peak_memory", "num_train", "num_test",
-           "largest_class", *CONSTANT.values())  # fmt: skip
+NUMBERS = (*(c.name for c in EXPORTED if c.name.startswith("test_")), "diverged", "seconds",
+           "peak_memory", "num_train", "num_test", "largest_class", "constant",
+           "constant_by_loss")  # fmt: skip
 GROUP = ["dataset", "backbone", "conv"]
 CELL = [*GROUP, "pool"]
 # What tells the runs of a cell apart: runs of another seed are further replicates.
@@ -38,8 +38,13 @@ RUN = ["seed", "run"]
 Names = str | Sequence[str] | None
 
 
-def select(results: Results, rule: str = "accuracy", split: str | None = None) -> pd.DataFrame:
-    """The runs of one split, in the order of the tables, with their ``accuracy`` by one rule.
+def select(
+    results: Results,
+    rule: str | None = None,
+    split: str | None = None,
+    measure: Measure | None = None,
+) -> pd.DataFrame:
+    """The runs of one split, in the order of the tables, with their metric by one rule: ``value``.
 
     Datasets keep the order in which they come. Runs that share their names and differ in a setting
     (``ratio=0.25`` beside the default) belong to different cells: the setting becomes part of
@@ -48,8 +53,8 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     gives all test graphs the same class, 0 where not, NaN where that is unknown. Memory is kept for
     GPUs only: the growth of a process on a CPU says little about what it trained.
     """
-    if rule not in RULES:
-        raise ValueError(f"unknown rule '{rule}': choose one of {', '.join(RULES)}.")
+    measure = measure or Measure()
+    rule = measure.rule(rule)
     there = sorted(set(results.runs["split"]))
     if not there:
         raise ValueError("there are no runs to report on.")
@@ -64,8 +69,9 @@ def select(results: Results, rule: str = "accuracy", split: str | None = None) -
     runs["name"], runs["pool"] = runs["pool"], shown_pools(runs)
     runs["settings"] = [", ".join(changed(_settings(c)).values()) for c in runs["config"]]
     runs["default"] = runs["settings"] == ""
-    runs["accuracy"] = runs[ACCURACY[rule]]
-    runs["one_class"] = runs[CONSTANT[rule]].where(runs["accuracy"].notna())
+    runs["value"] = runs[measure.column(rule)]
+    constant = runs["constant_by_loss" if rule == LOSS else "constant"]
+    runs["one_class"] = constant.where(runs["value"].notna())
     runs["peak_memory"] = runs["peak_memory"].where(runs["device"] != "CPU")
     repeated = runs[runs.duplicated([*CELL, *RUN])]
     if len(repeated):
@@ -89,7 +95,7 @@ def shown_pools(runs: pd.DataFrame) -> list[str]:
 def _settings(config: str) -> dict[str, Any]:
     """The settings of a run, without those that have a column."""
     settings = unnamed(read_config_text(config))
-    return {name: value for name, value in settings.items() if name != "seed"}
+    return {name: value for name, value in settings.items() if name not in ("seed", "metric")}
 
 
 def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
@@ -104,35 +110,38 @@ def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.sort_values([*known, "pool", *RUN], key=places, ignore_index=True)
 
 
-def gather(runs: pd.DataFrame, reference: Reference | None = None) -> pd.DataFrame:
+def gather(
+    runs: pd.DataFrame, reference: Reference | None = None, measure: Measure | None = None
+) -> pd.DataFrame:
     """A row per cell: mean and standard deviation over its runs, costs, a published figure.
 
     ``std`` is that of a sample (n − 1), and empty for a single run. A run that diverged before any
-    epoch was chosen has no accuracy and is counted in ``lost``. ``constant`` of ``constant_of``
+    epoch was chosen has no value and is counted in ``lost``. ``constant`` of ``constant_of``
     runs give all test graphs the same class, and ``largest_class`` percent of these graphs are in
     the largest class; NaN where that is unknown. ``low`` and ``high`` are the ends of the 95 %
     interval of the mean, wider for fresh splits, which overlap. Without a ``reference`` its columns
     are empty.
     """
-    cells = pd.DataFrame([_gathered(of_cell) for _, of_cell in runs.groupby(CELL, sort=False)])
+    measure, groups = measure or Measure(), runs.groupby(CELL, sort=False)
+    cells = pd.DataFrame([_gathered(of_cell, measure) for _, of_cell in groups])
     return cells.join((reference or Reference()).beside(cells))
 
 
-def _gathered(runs: pd.DataFrame) -> dict[str, Any]:
-    first, accuracies = runs.iloc[0], runs["accuracy"].dropna()
+def _gathered(runs: pd.DataFrame, measure: Measure) -> dict[str, Any]:
+    first, values = runs.iloc[0], runs["value"].dropna()
     test_share = runs["num_test"].mean() / runs["num_train"].mean()
     test_share = test_share if first["split"] == "fresh" else 0.0
-    mean = rounded(accuracies.mean())
-    half = over_splits(accuracies.to_numpy(), test_share).half_width()
+    mean = rounded(values.mean())
+    half = over_splits(values.to_numpy(), test_share).half_width()
     return {
         **{name: first[name] for name in (*CELL, "name", "settings")},
         "default": bool(runs["default"].all()),
-        "runs": len(accuracies),
-        "lost": len(runs) - len(accuracies),
+        "runs": len(values),
+        "lost": len(runs) - len(values),
         "mean": mean,
-        "low": np.clip(mean - half, 0, 100),
-        "high": np.clip(mean + half, 0, 100),
-        "std": accuracies.std(ddof=1),
+        "low": measure.inside(float(mean - half)),
+        "high": measure.inside(float(mean + half)),
+        "std": values.std(ddof=1),
         **{name: runs[name].mean()
            for name in ("num_train", "num_test", "largest_class", "epochs", "seconds")},
         "constant": runs["one_class"].sum(min_count=1),

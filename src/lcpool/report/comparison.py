@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lcpool.report import statistics
 from lcpool.report.cells import CELL, GROUP, RUN
+from lcpool.report.measure import Measure
 from lcpool.report.statistics import Array, Difference, ranks, rounded
 
 Bools = NDArray[np.bool_]
@@ -32,21 +33,29 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Poolings with an accuracy in each of the same groups."""
+    """Poolings with a result in each of the same groups.
+
+    A metric of which lower is better counts negative here: higher is always better.
+    """
 
     pools: tuple[str, ...]
     groups: pd.DataFrame  # a row per group, with the columns dataset, backbone and conv
-    means: Array  # accuracy of each group and pooling, ``[groups, pools]``
+    means: Array  # accuracy, or another metric, of each group and pooling, ``[groups, pools]``
     values: dict[tuple[str, ...], pd.Series]  # of the runs by cell, indexed by seed and run
     fresh: bool  # whether each run has its own split, the same for all poolings and networks
     shares: dict[str, float]  # n_test / n_train of each dataset
     left_out: LeftOut
+    measure: Measure = field(default_factory=Measure)
 
     @classmethod
-    def of(cls, runs: pd.DataFrame, pools: Sequence[str]) -> Comparison:
+    def of(
+        cls, runs: pd.DataFrame, pools: Sequence[str], measure: Measure | None = None
+    ) -> Comparison:
         """Compare ``pools`` in the groups where all of them have a result; see :func:`ranked`."""
-        there = runs[runs["pool"].isin(pools) & runs["accuracy"].notna()]
-        of_cell = dict(iter(there.set_index(RUN).groupby(CELL)["accuracy"]))
+        measure = measure or Measure()
+        there = runs[runs["pool"].isin(pools) & runs["value"].notna()]
+        there = there.assign(value=measure.sign * there["value"])
+        of_cell = dict(iter(there.set_index(RUN).groupby(CELL)["value"]))
         every = list(there[GROUP].drop_duplicates().itertuples(index=False, name=None))
         found = [[(*group, pool) in of_cell for pool in pools] for group in every]
         has_result = np.array(found, dtype=bool).reshape(len(every), len(pools))
@@ -67,6 +76,7 @@ class Comparison:
             fresh=bool((there["split"] == "fresh").all()),
             shares=(sizes["num_test"] / sizes["num_train"]).to_dict(),
             left_out=left_out,
+            measure=measure,
         )
 
     @property

@@ -12,8 +12,9 @@ import pandas as pd
 
 from lcpool.report.cells import agreeing
 from lcpool.report.comparison import Comparison, Group, pairs_over_datasets, pairs_over_splits
+from lcpool.report.measure import Measure
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS, rounded, smallest_signed_rank
-from lcpool.report.words import count, duration, figure, listed, p_value
+from lcpool.report.words import count, duration, listed, p_value
 from lcpool.sweep.engine import in_short
 
 if TYPE_CHECKING:
@@ -42,16 +43,24 @@ def answer(c: Comparison) -> list[str]:
 def _on_one_dataset(c: Comparison) -> list[str]:
     first, second = c.order[:2]
     runs = c.on_splits(c.where())
-    written = {pool: figure(runs[pool].mean(), runs[pool].std(ddof=1)) for pool in (first, second)}
+    m = c.measure
+    written = {
+        pool: m.figure(m.sign * runs[pool].mean(), runs[pool].std(ddof=1)) + m.metric.unit
+        for pool in (first, second)
+    }
     place = c.datasets[0]
     if len(c.groups) > 1:
         place += f", mean over {count(len(c.groups), 'network')}"
-    if len(c.first) > 1:
-        return [f"{listed(c.first)} are equally accurate on {place}: {written[first]} %."]
     mean = dict(zip(c.pools, c.blocks(c.means)[0], strict=True))
+    equally, most = "are equally accurate", "is the most accurate"
+    lead = m.amount(mean[first] - mean[second])
+    if m.title != "accuracy":
+        equally, most = f"have the same {m.title}", f"has the {m.best} {m.title}"
+    if len(c.first) > 1:
+        return [f"{listed(c.first)} {equally} on {place}: {written[first]}."]
     said = [
-        f"{first} is the most accurate on {place}: {written[first]} %, "
-        f"{mean[first] - mean[second]:.2f} points above the next, {second} ({written[second]} %)."
+        f"{first} {most} on {place}: {written[first]}, {lead} "
+        f"{'above' if m.metric.higher else 'below'} the next, {second} ({written[second]})."
     ]
     test = "the corrected resampled t-test"
     return [*said, why_no_test(c) or _significance(pairs_over_splits(c, ["dataset"]), test)]
@@ -65,17 +74,21 @@ def _over_datasets(c: Comparison) -> list[str]:
     over = count(len(c.datasets), "dataset")
     if len(c.first) > 1:
         return [f"{listed(c.first)} share the first rank over {over} ({average[first]:.2f})."]
+    m = c.measure
+    most = "most accurate" if m.title == "accuracy" else f"{m.best} {m.title}"
     following = [pool for pool in others if average[pool] == average[others[0]]]
     said = (
         f"{first} ranks first over {over}: average rank {average[first]:.2f} among "
-        f"{count(len(c.pools), 'pooling')}, most accurate on {highest}"
+        f"{count(len(c.pools), 'pooling')}, {most} on {highest}"
         f"{f' ({shared} shared)' if shared else ''}. Next "
         f"{'is' if len(following) == 1 else 'are'} {listed(following)} ({average[others[0]]:.2f})."
     )
     mean = rounded(blocks.mean(axis=0))
     if mean[at] < mean.max():
         ahead = c.pools[mean.argmax()]
-        said += f" By mean accuracy {ahead} is first, {mean.max() - mean[at]:.2f} points above it."
+        lead = m.amount(mean.max() - mean[at])
+        beyond = "above" if m.metric.higher else "below"
+        said += f" By mean {m.title} {ahead} is first, {lead} {beyond} it."
     pairs = pairs_over_datasets(c)
     if smallest_signed_rank(len(c.datasets), int(pairs["tests"].iloc[0])) < ALPHA:
         return [said, _significance(pairs, "Wilcoxon's test over the datasets")]
@@ -177,8 +190,13 @@ def _power_on_one_dataset(c: Comparison) -> list[str]:
     tests, smallest = count(int(pairs["tests"].iloc[0]), "comparison"), pairs["smallest"]
     return [
         f"With {count(int(pairs['splits'].min()), 'run')} and {tests}, a lead is significant from "
-        f"{smallest.min():.1f} to {smallest.max():.1f} points on, depending on the pooling."
+        f"{_span(c.measure, smallest)} on, depending on the pooling."
     ]
+
+
+def _span(measure: Measure, values: pd.Series) -> str:
+    digits = 1 if measure.metric.percent else measure.digits
+    return f"{values.min():.{digits}f} to {measure.amount(values.max(), digits)}"
 
 
 def _agreement(report: Report) -> list[str]:
@@ -210,9 +228,15 @@ def _missing(report: Report) -> list[str]:
     if report.aside:
         verb = "is" if len(report.aside) == 1 else "are"
         said.append(f"{listed(sorted(report.aside))} {verb} shown, but not ranked.")
-    if lost := int(report.cells["lost"].sum()):
+    without, diverged = report.runs["value"].isna(), report.runs["diverged"].notna()
+    if lost := int((without & diverged).sum()):
         said.append(f"{count(lost, 'run')} diverged before an epoch was chosen: not counted.")
-    late = int(report.runs["diverged"].notna().sum()) - lost
+    if undefined := int((without & ~diverged).sum()):
+        said.append(
+            f"{count(undefined, 'run')} {'has' if undefined == 1 else 'have'} no "
+            f"{report.measure.title}, which cannot be computed on their test graphs: not counted."
+        )
+    late = int(diverged.sum()) - lost
     if late > 0:
         said.append(f"{count(late, 'run')} diverged after the chosen epoch: counted.")
     if few := int((report.cells["runs"] < FEWEST_RUNS).sum()):
@@ -280,7 +304,7 @@ def provenance(report: Report) -> dict[str, str]:
         "runs": f"{len(runs)} in {count(len(report.cells), 'cell')}, {spent} in all",
         **({"chosen": chosen} if chosen else {}),
         "split": splits[report.split],
-        "epoch": f"chosen by validation {report.rule}",
+        "epoch": f"chosen by validation {report.rule_title}",
         "at most": f"{_distinct(settings['epochs'])} epochs",
         "patience": f"{_distinct(settings['patience'])} epochs",
         "learning rate": _distinct(settings["lr"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,7 @@ from markupsafe import Markup
 from lcpool.report.cells import GROUP
 from lcpool.report.comparison import Comparison, pairs_over_datasets, pairs_over_splits
 from lcpool.report.findings import provenance, why_no_test
+from lcpool.report.measure import Measure
 from lcpool.report.plots import colours, costs, diagram, learning, shapes, spread
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import constant_mark, highlighted, layouts, rank_rows
@@ -46,7 +48,8 @@ def page(report: Report, template: str | None = None, more_style: str = "", **co
         loader=DictLoader(templates), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"figure": figure, "signed": signed, "constant_mark": constant_mark}
+    m = report.measure
+    environment.filters |= {"figure": m.figure, "signed": m.signed, "constant_mark": constant_mark}
     environment.tests["known"] = pd.notna
     return environment.get_template("more" if template else "page").render(
         style=Markup(style),
@@ -141,12 +144,14 @@ def cells_sheet(report: Report) -> Sheet:
     overlap = "Widened, as splits of one dataset overlap (Nadeau and Bengio)."
     if report.split == "shared":
         overlap = "Over initial parameters and orders only: all runs share one split."
+    m = report.measure
     headings = [
-        Heading("accuracy", "Mean test accuracy in percent ± standard deviation over runs. Bold: "
-                "the highest of its group.", "mean", lambda mean, row: figure(mean, row["std"]),
+        Heading(m.title, f"Mean {m.described[0].lower()}{m.described[1:]} ± standard deviation "
+                f"over runs. Bold: the {m.best} of its group.", "mean",
+                lambda mean, row: m.figure(mean, row["std"]),
                 lambda row: "best" if row["best"] else ""),
         Heading("95 % interval", f"Of the mean, from {FEWEST_RUNS} runs on. {overlap}", "low",
-                lambda low, row: f"{low:.2f} to {row['high']:.2f}"),
+                lambda low, row: f"{low:.{m.digits}f} to {row['high']:.{m.digits}f}"),
         Heading("constant", "Runs that predict the same class for all test graphs.", "constant",
                 lambda runs, row: f"{runs:.0f} of {row['constant_of']}",
                 lambda row: "differ" if row["constant"] > 0 else ""),
@@ -179,11 +184,11 @@ def datasets_sheet(c: Comparison, named: str | None = None) -> Sheet | None:
     pairs = pairs_over_datasets(c, named)
     if pairs.empty:
         return None
-    reference = pairs["reference"].iloc[0]
+    reference, m = pairs["reference"].iloc[0], c.measure
     headings = [
-        Heading("difference", f"{reference} − pooling in points: mean over networks, then over "
-                "datasets.", "difference", _only(signed)),
-        Heading("95 % interval", "Student's, over the datasets.", "low", _ends),
+        Heading("difference", f"{reference} − pooling {m.differences}: mean over networks, then "
+                "over datasets.", "difference", _only(m.signed)),
+        Heading("95 % interval", "Student's, over the datasets.", "low", _ends(m)),
         Heading("better on", f"The number of datasets where {reference} is better.", "better",
                 lambda better, row: f"{better} of {row['datasets']}"),
         Heading("p", "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to "
@@ -191,10 +196,10 @@ def datasets_sheet(c: Comparison, named: str | None = None) -> Sheet | None:
         _p_heading("p, Holm", _corrected(pairs, named), "p_holm"),
         _p_heading("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
                    "p_nemenyi"),
-        Heading("smallest detectable difference", "In points: the smallest mean difference that "
+        Heading("smallest detectable difference", f"{m.unit}: the smallest mean difference that "
                 "Student's t-test over these datasets would call significant, corrected for the "
                 "same number of comparisons. Wilcoxon's test needs more.", "smallest",
-                _only("{:.2f}".format)),
+                _only(f"{{:.{m.digits}f}}".format)),
     ]  # fmt: skip
     return _sheet(pairs, ["pool"], headings)
 
@@ -204,19 +209,19 @@ def splits_sheet(c: Comparison, by: list[str], named: str | None = None) -> Shee
     pairs = pairs_over_splits(c, by, named)
     if pairs.empty or pairs["p"].isna().all():
         return None
-    reference = pairs["reference"].iloc[0]
+    reference, m = pairs["reference"].iloc[0], c.measure
     over = "" if "backbone" in by else ", mean over the networks"
     headings = [
-        Heading("difference", f"{reference} − pooling in points, mean over the splits that both "
-                f"were trained on{over}.", "difference", _only(signed)),
-        Heading("95 % interval", "Of the corrected resampled t-test.", "low", _ends),
+        Heading("difference", f"{reference} − pooling {m.differences}, mean over the splits that "
+                f"both were trained on{over}.", "difference", _only(m.signed)),
+        Heading("95 % interval", "Of the corrected resampled t-test.", "low", _ends(m)),
         Heading("p", "Corrected resampled t-test (Nadeau and Bengio): splits of one dataset "
                 "overlap, and the variance is taken as s²·(1/n + n_test/n_train). A dash: fewer "
                 f"than {FEWEST_RUNS} runs, or the same difference in all.", "p", _only(p_value)),
         _p_heading("p, Holm", _corrected(pairs, named), "p_holm"),
-        Heading("smallest detectable difference", "In points: the smallest mean difference that "
+        Heading("smallest detectable difference", f"{m.unit}: the smallest mean difference that "
                 "this test would call significant, with this spread and this many comparisons.",
-                "smallest", _only("{:.2f}".format)),
+                "smallest", _only(f"{{:.{m.digits}f}}".format)),
     ]  # fmt: skip
     return _sheet(pairs, [*by, "pool"], headings)
 
@@ -238,6 +243,9 @@ def _only(write: Callable[[Any], str]) -> Callable[[Any, Row], str]:
     return lambda value, row: write(value)
 
 
-def _ends(low: float, row: Row) -> str:
-    """An interval of a difference of two percentages, which is between ±100."""
-    return f"{signed(max(low, -100.0))} to {signed(min(row['high'], 100.0))}"
+def _ends(measure: Measure) -> Callable[[Any, Row], str]:
+    """An interval of a difference; of two percentages it is between ±100."""
+    most = 100.0 if measure.metric.percent else math.inf
+    return lambda low, row: (
+        f"{measure.signed(max(low, -most))} to {measure.signed(min(row['high'], most))}"
+    )

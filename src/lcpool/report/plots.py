@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -66,9 +66,9 @@ def shapes(report: Report) -> dict[tuple[str, str], tuple[str, str]]:
 
 def spread(report: Report) -> list[Panel]:
     """Every run of every cell with mean ± std, and the published figure; a panel per group."""
-    panels, accuracies = [], dict(iter(report.runs.groupby(CELL)["accuracy"]))
+    panels, accuracies = [], dict(iter(report.runs.groupby(CELL)["value"]))
     for dataset, cells in report.cells.groupby("dataset", sort=False):
-        runs = report.runs["accuracy"][report.runs["dataset"] == dataset]
+        runs = report.runs["value"][report.runs["dataset"] == dataset]
         ends = [cells["mean"] - cells["std"], cells["mean"] + cells["std"]]
         shown = pd.concat([runs, cells["reference_mean"], *ends]).dropna()
         if shown.empty:
@@ -80,8 +80,8 @@ def spread(report: Report) -> list[Panel]:
                 for i, cell in enumerate(group.to_dict("records"))
             ]
             bottom = 10.0 + 18 * len(rows)
-            axis = bottom_axis(x, 4, bottom, "test accuracy, %")
-            label = f"Test accuracy of every run: {', '.join(names)}"
+            axis = bottom_axis(x, 4, bottom, f"test {report.measure.heading}")
+            label = f"Test {report.measure.title} of every run: {', '.join(names)}"
             drawn = picture(WIDTH, bottom + 30, label, axis, *rows)
             panels.append(Panel(dict(zip(GROUP, names, strict=True)), drawn))
     return panels
@@ -99,7 +99,8 @@ def _spread_row(
         marks.append(tag("line", **ends, y1=above, y2=above, class_="bar"))
     if np.isfinite(mean):
         marks.append(tag("circle", cx=x(mean), cy=above, r=3.4, class_="mean"))
-    tip = f"{pool}: {figure(mean, std)} %, {cell['runs']} runs"
+    m = report.measure
+    tip = f"{pool}: {m.figure(mean, std)}{m.metric.unit}, {cell['runs']} runs"
     if pd.notna(cell["reference_mean"]):
         published = cell["reference_mean"], cell["reference_std"]
         marks.append(diamond(x(published[0]), above))
@@ -115,14 +116,19 @@ def diamond(x: float, y: float) -> Markup:
 
 
 def learning(report: Report) -> list[Panel]:
-    """Validation accuracy by epoch, mean over runs; a line per pooling, a panel per group."""
+    """The metric on validation graphs by epoch, mean over runs; a line per pooling."""
     colour, panels = colours(report), []
+    m = replace(report.measure, metric=report.measure.selected_by)
     for names, group in report.runs.groupby(GROUP, sort=False):
         curves = {
             pool: [report.results.curves[key] for key in keys if key in report.results.curves]
             for pool, keys in group.groupby("pool", sort=False)["key"]
         }
-        lines = {pool: _mean_curve(of_pool) for pool, of_pool in curves.items() if of_pool}
+        lines = {
+            pool: _mean_curve(of_pool, m.metric.factor)
+            for pool, of_pool in curves.items()
+            if of_pool
+        }
         lines = {pool: line for pool, line in lines.items() if len(line)}
         if not lines:
             continue
@@ -132,27 +138,30 @@ def learning(report: Report) -> list[Panel]:
         drawn = [
             tag("polyline", points=" ".join(f"{x(e):.1f},{y(a):.1f}" for e, a in line),
                 class_=f"curve {colour[pool]}", data_pool=pool,
-                data_tip=f"{pool}: {line[-1, 1]:.1f} % in epoch {line[-1, 0]:.0f}")
+                data_tip=f"{pool}: {line[-1, 1]:.{m.digits - 1}f}{m.metric.unit} in epoch "
+                         f"{line[-1, 0]:.0f}")
             for pool, line in lines.items()
         ]  # fmt: skip
-        label = f"Validation accuracy by epoch: {', '.join(names)}"
-        whole = _plotted(label, (x, "epoch"), (y, "validation accuracy, %"), drawn)
+        label = f"Validation {m.title} by epoch: {', '.join(names)}"
+        whole = _plotted(label, (x, "epoch"), (y, f"validation {m.heading}"), drawn)
         panels.append(Panel(dict(zip(GROUP, names, strict=True)), whole))
     return panels
 
 
-def _mean_curve(curves: Sequence[NDArray[np.float32]]) -> Array:
-    """Epoch and accuracy, as long as half of the runs train; at most POINTS of them."""
+def _mean_curve(curves: Sequence[NDArray[np.float32]], factor: float) -> Array:
+    """Epoch and metric, as long as half of the runs train; at most POINTS of them."""
     length = int(np.median([len(curve) for curve in curves]))
     padded = itertools.zip_longest(*(curve[:length, 2] for curve in curves), fillvalue=np.nan)
     table = np.array(list(padded), dtype=np.float64).reshape(length, len(curves))
     epochs = np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(int))
-    return np.column_stack([epochs + 1, 100 * np.nanmean(table[epochs], axis=1)])
+    epochs = epochs[~np.isnan(table[epochs]).all(axis=1)]  # some metrics cannot always be computed
+    return np.column_stack([epochs + 1, factor * np.nanmean(table[epochs], axis=1)])
 
 
 def costs(report: Report, column: str) -> list[Panel]:
-    """Accuracy against ``seconds`` or ``peak_memory``; a mark per cell, a panel per dataset."""
+    """The metric against ``seconds`` or ``peak_memory``; a mark per cell, a panel per dataset."""
     title, unit, write = COSTS[column]
+    m = report.measure
     colour, shape, panels = colours(report), shapes(report), []
     for dataset, cells in report.cells.groupby("dataset", sort=False):
         known = cells[(cells[column] > 0) & cells["mean"].notna()]
@@ -164,14 +173,16 @@ def costs(report: Report, column: str) -> list[Panel]:
         for cell in known.to_dict("records"):
             pool, network = cell["pool"], (cell["backbone"], cell["conv"])
             place = f"translate({x(cell[column] / unit):.1f} {y(cell['mean']):.1f})"
-            tip = f"{pool}, {' '.join(network)}: {figure(cell['mean'], cell['std'])} %"
+            tip = (
+                f"{pool}, {' '.join(network)}: {m.figure(cell['mean'], cell['std'])}{m.metric.unit}"
+            )
             marks.append(tag(
                 "path", d=shape[network][1], transform=place, class_=f"mark {colour[pool]}",
                 data_pool=pool, data_backbone=network[0], data_conv=network[1],
                 data_tip=f"{tip}, {write(cell[column])}",
             ))  # fmt: skip
-        label = f"Accuracy against {title}: {dataset}"
-        drawn = _plotted(label, (x, title), (y, "test accuracy, %"), marks)
+        label = f"{m.capital} against {title}: {dataset}"
+        drawn = _plotted(label, (x, title), (y, f"test {m.heading}"), marks)
         panels.append(Panel({"dataset": dataset}, drawn))
     return panels
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +12,7 @@ import pandas as pd
 from lcpool.report.cells import GROUP
 from lcpool.report.comparison import Comparison
 from lcpool.report.findings import constants_in_words
+from lcpool.report.measure import Measure
 from lcpool.report.statistics import rounded
 from lcpool.report.words import count, figure, listed
 from lcpool.spreadsheet import protected
@@ -37,7 +39,9 @@ ALL: Backbone = ("all", "by dataset")
 
 def csv(report: Report) -> str:
     """A row per cell."""
-    table = report.cells.assign(split=report.split, rule=report.rule)[CELL_COLUMNS]
+    metric = report.measure.metric.name
+    columns = CELL_COLUMNS if metric == "accuracy" else ["metric", *CELL_COLUMNS]
+    table = report.cells.assign(split=report.split, rule=report.rule, metric=metric)[columns]
     table[WHOLE] = table[WHOLE].round().astype("Int64")
     for known, columns in IF_KNOWN.items():
         if table[known].isna().all():
@@ -121,11 +125,11 @@ def summary(report: Report) -> tuple[list[str], list[list[str]], list[list[str]]
     networks = cells.drop_duplicates(GROUP)["dataset"].value_counts()
     parts = dict(iter(cells.groupby(["pool", "dataset"])))
     rows = [
-        [pool, *(_mean(parts.get((pool, name)), networks[name]) for name in datasets)]
+        [pool, *(_mean(parts.get((pool, d)), networks[d], report.measure) for d in datasets)]
         for pool in dict.fromkeys([*order, *cells["pool"]])
     ]
     sizes = [[name, *values] for name, values in size_rows(cells, datasets).items()]
-    header = ["accuracy, %", *ranked, *(f"{name} (not ranked)" for name in others)]
+    header = [report.measure.heading, *ranked, *(f"{name} (not ranked)" for name in others)]
     if len(ranked) > 1:
         header.append("average rank")
         rows = [[*row, f"{c.rank[row[0]]:.2f}" if row[0] in c.rank else "–"] for row in rows]
@@ -133,11 +137,12 @@ def summary(report: Report) -> tuple[list[str], list[list[str]], list[list[str]]
     return header, rows, sizes
 
 
-def _mean(cells: pd.DataFrame | None, networks: int) -> str:
+def _mean(cells: pd.DataFrame | None, networks: int, measure: Measure) -> str:
     if cells is None:
         return "–"
     part = f" ({len(cells)} of {networks})" if len(cells) < networks else ""
-    return f"{rounded(cells['mean'].mean()):.2f}{part}{' !' if cells['constant'].sum() else ''}"
+    mean = measure.figure(float(rounded(cells["mean"].mean())), math.nan)
+    return f"{mean}{part}{' !' if cells['constant'].sum() else ''}"
 
 
 def markdown(report: Report) -> str:
@@ -153,15 +158,15 @@ def latex(report: Report) -> str:
 def highlighted(report: Report) -> str:
     """What is bold."""
     aside = f" (without {listed(sorted(report.aside))})" if report.aside else ""
-    return f"the highest of each dataset is bold{aside}"
+    return f"the {report.measure.best} of each dataset is bold{aside}"
 
 
 def _description(report: Report, style: Markdown | Latex) -> str:
     """What the figures are, and how many agree with published ones."""
     agreeing, judged = report.agreeing
     text = (
-        f"Test accuracy in percent, mean ± standard deviation over runs ({report.split} split, "
-        f"epoch chosen by validation {report.rule}); {style.escape(highlighted(report))}."
+        f"{report.measure.described}, mean ± standard deviation over runs ({report.split} split, "
+        f"epoch chosen by validation {report.rule_title}); {style.escape(highlighted(report))}."
     )
     if judged:
         text += (
@@ -173,14 +178,15 @@ def _description(report: Report, style: Markdown | Latex) -> str:
 
 def _written(report: Report, style: Markdown | Latex) -> str:
     """All tables in one format."""
-    parts = [style.first(_description(report, style))]
+    parts = [style.first(_description(report, style), report.measure.title)]
+    m = report.measure
     for layout in layouts(report.cells):
         rows = [
-            [pool, *(_cell_text(layout.cells.get((pool, d)), style) for d in layout.datasets)]
+            [pool, *(_cell_text(layout.cells.get((pool, d)), style, m) for d in layout.datasets)]
             for pool in layout.pools
         ]
         rows += [[name, *sizes] for name, sizes in layout.sizes.items()]
-        title = f"Accuracy, {layout.backbone} backbone, {layout.conv}"
+        title = f"{m.capital}, {layout.backbone} backbone, {layout.conv}"
         parts.append(style.table(title, ["", *layout.datasets], rows))
     rows = [
         [", ".join(name), *(style.bold(f"{r:.2f}") if r == min(row) else f"{r:.2f}" for r in row)]
@@ -193,10 +199,10 @@ def _written(report: Report, style: Markdown | Latex) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _cell_text(cell: dict[str, Any] | None, style: Markdown | Latex) -> str:
+def _cell_text(cell: dict[str, Any] | None, style: Markdown | Latex, measure: Measure) -> str:
     if cell is None:
         return "–"
-    text = figure(cell["mean"], cell["std"])
+    text = measure.figure(cell["mean"], cell["std"])
     text = style.bold(text) if cell["best"] else text
     if cell["constant"] > 0:
         text = style.above(text, constant_mark(cell))
@@ -216,7 +222,7 @@ class Markdown:
 
     agree, differ = " ✓", " ✗"
     marks = "✓ where the two agree and ✗ where they do not"
-    first, note, bold = "# Test accuracy\n\n{}".format, "{}".format, "**{}**".format
+    first, note, bold = "# Test {1}\n\n{0}".format, "{}".format, "**{}**".format
     above = "{}<br><sub>{}</sub>".format  # two lines in one cell, the second small
 
     def escape(self, text: str) -> str:

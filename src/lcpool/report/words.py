@@ -15,14 +15,14 @@ def count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def signed(points: float) -> str:
+def signed(points: float, digits: int = 2) -> str:
     """A difference with its sign; what rounds to nothing has none.
 
     >>> signed(1.234), signed(-0.5), signed(-0.001)
     ('+1.23', '−0.50', '0.00')
     """
-    text = f"{abs(points):.2f}"
-    if text == "0.00":
+    text = f"{abs(points):.{digits}f}"
+    if float(text) == 0:
         return text
     return ("+" if points > 0 else "−") + text
 
@@ -47,7 +47,7 @@ def p_value(p: float, equals: str = "") -> str:
     return f"{equals} {p:.3f}".strip() if p < 0.9995 else f"{equals} 1".strip()
 
 
-def figure(mean: float, std: float) -> str:
+def figure(mean: float, std: float, digits: int = 2) -> str:
     """Mean ± std, the mean alone if there was one run, a dash if there was none.
 
     >>> figure(75.0, 2.0), figure(75.0, math.nan), figure(math.nan, math.nan)
@@ -55,7 +55,8 @@ def figure(mean: float, std: float) -> str:
     """
     if not math.isfinite(mean):
         return "–"
-    return f"{mean:.2f} ± {std:.2f}" if math.isfinite(std) else f"{mean:.2f}"
+    spread = f" ± {std:.{digits}f}" if math.isfinite(std) else ""
+    return f"{mean:.{digits}f}{spread}"
 
 
 def duration(seconds: float) -> str:

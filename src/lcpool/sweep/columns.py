@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lcpool.train.metrics import METRICS
+
 WHICH, OUTCOME, CIRCUMSTANCE = "which run", "results", "how it was trained"
 
 # SQL types in Python and in pandas.
@@ -37,6 +39,16 @@ class Column:
         return f'"{self.name}" {self.sql}{"" if self.null else " NOT NULL"}'
 
 
+# Accuracy has columns of its own, which were there first.
+_METRICS = tuple(
+    Column(f"test_{metric.name}{by_loss}", "REAL", OUTCOME,
+           f"{metric.title} of the test graphs{' in percent' if metric.percent else ''}, at the "
+           f"epoch chosen by {'validation loss' if by_loss else 'the metric'}",
+           null=True, absent=True)
+    for metric in METRICS.values() if metric.name != "accuracy"
+    for by_loss in ("", "_by_loss")
+)  # fmt: skip
+
 COLUMNS = (
     Column("dataset", "TEXT", WHICH, "name of the data"),
     Column("backbone", "TEXT", WHICH, "`hierarchical` or `plain`"),
@@ -44,15 +56,17 @@ COLUMNS = (
     Column("pool", "TEXT", WHICH, "the pooling's paper name, or `module:Class`"),
     Column("run", "INTEGER", WHICH, "number of the run in its cell, from 0"),
     Column("test_accuracy", "REAL", OUTCOME,
-           "test accuracy in percent, at the epoch chosen by validation accuracy; empty if the run "
-           "diverged before any was chosen", null=True),
+           "test accuracy in percent, at the epoch chosen by the metric; empty if the run diverged "
+           "before any was chosen, and without classes or labels", null=True),
     Column("test_accuracy_by_loss", "REAL", OUTCOME,
            "the same at the epoch chosen by validation loss", null=True),
     Column("epochs", "INTEGER", OUTCOME, "epochs trained"),
     Column("seconds", "REAL", CIRCUMSTANCE, "the run's share of the wall time of its stack"),
-    Column("val_accuracy", "REAL", OUTCOME, "best validation accuracy in percent", null=True),
+    Column("val_accuracy", "REAL", OUTCOME, "best validation accuracy in percent, if that is the "
+           "metric", null=True),
     Column("val_loss", "REAL", OUTCOME, "lowest validation loss", null=True),
-    Column("epoch", "INTEGER", OUTCOME, "the epoch chosen by validation accuracy", null=True),
+    Column("epoch", "INTEGER", OUTCOME, "the epoch chosen by the metric on the validation graphs",
+           null=True),
     Column("epoch_by_loss", "INTEGER", OUTCOME, "the epoch chosen by validation loss", null=True),
     Column("diverged", "INTEGER", OUTCOME,
            "the epoch in which a loss became NaN or infinite, if any", null=True),
@@ -66,11 +80,20 @@ COLUMNS = (
            "share in percent of the largest class among the test graphs: the accuracy of a network "
            "that always predicts that class", null=True, absent=True),
     Column("constant", "INTEGER", OUTCOME,
-           "1 if the network chosen by validation accuracy predicts one class for all test graphs, "
+           "1 if the network chosen by the metric predicts one class for all test graphs, "
            "else 0", null=True, absent=True),
     Column("constant_by_loss", "INTEGER", OUTCOME,
            "the same for the network chosen by validation loss", null=True, absent=True),
+    Column("task", "TEXT", OUTCOME, "what was predicted: `classes`, `labels` or `values`",
+           absent=True),
+    Column("metric", "TEXT", OUTCOME, "the metric that chose the epoch", absent=True),
+    Column("val_metric", "REAL", OUTCOME,
+           "its best value on the validation graphs, in percent where the test's is", null=True,
+           absent=True),
+    *_METRICS,
     Column("curves", "BLOB", OUTCOME, "learning curves", exported=False),
+    Column("predictions", "BLOB", OUTCOME, "what was predicted of the test graphs",
+           exported=False),
     Column("split", "TEXT", WHICH, "`shared` or `fresh`"),
     Column("seed", "INTEGER", WHICH, "seed of all random numbers"),
     Column("config", "TEXT", WHICH, "all settings as one JSON object with sorted keys"),

@@ -41,7 +41,7 @@ class EpochDone:
     epoch: int
     going: int  # runs that continue
     runs: int
-    accuracy: float  # mean validation accuracy
+    validation: str  # the mean of the metric on the validation graphs, as text
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torch_geometric.data import Data
-
 from lcpool.data import GraphSet, load_dataset
-from lcpool.data.load import read_dataset
+from lcpool.data.load import is_path, read_dataset
 from lcpool.data.splits import MIN_GRAPHS
 from lcpool.models import Architecture
 from lcpool.settings import (
@@ -36,11 +34,13 @@ from lcpool.settings import (
 )
 from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
-from lcpool.train.api import check_classes, edge_fingerprint, fingerprint, own_code
+from lcpool.train.api import check_targets, edge_fingerprint, own_code
+from lcpool.train.model import fingerprint
+from lcpool.train.tasks import TASKS
 
 PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
 
-Source = str | Path | GraphSet | Iterable[Data]
+Source = str | Path | GraphSet | Iterable[Any]  # what load_dataset takes
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Dataset:
     digest: str
     source: str | GraphSet = field(compare=False, repr=False)  # a name, a path, or the graphs
     root: str | None = field(compare=False, default=None, repr=False)  # where to look for a name
+    task: str = field(compare=False, default="classes")  # what is predicted
     edge_digest: str = field(default="", repr=False)  # of the edge attributes, if known
 
     @classmethod
@@ -59,14 +60,15 @@ class Dataset:
         graphs = load_dataset(source, root=root, name=name)
         if len(graphs) < MIN_GRAPHS:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
-        check_classes(graphs)
+        check_targets(graphs)
         lasting: str | GraphSet = graphs
         if isinstance(source, str | os.PathLike):  # A bare word is a name; a path becomes absolute.
-            path, lasting = Path(source).expanduser(), os.fspath(source)
-            if path.name != lasting or path.suffix == ".zip":
-                lasting = str(path.absolute())
+            lasting = os.fspath(source)
+            if is_path(lasting):
+                lasting = str(Path(source).expanduser().absolute())
         folder = None if root is None else str(Path(root).expanduser().absolute())
-        return cls(graphs.name, fingerprint(graphs), lasting, folder, edge_fingerprint(graphs))
+        edges = edge_fingerprint(graphs)
+        return cls(graphs.name, fingerprint(graphs), lasting, folder, graphs.task, edges)
 
     def load(self) -> GraphSet:
         """The graphs, with the name they have here."""
@@ -240,6 +242,7 @@ def make_jobs(
             if source not in loaded:
                 loaded[source] = source if isinstance(source, Dataset) else Dataset.of(source, root)
         for cell in grid.cells(loaded):
+            _check_metric(cell)
             network = replace(cell.architecture, backbone="hierarchical")
             key = config_text(network, replace(cell.protocol, split="shared"))
             runs = alike.setdefault((cell.dataset, key), {})
@@ -250,6 +253,14 @@ def make_jobs(
     found = [job for runs in alike.values() for job in _jobs(runs, stack)]
     words = labels([job.cells[0].settings for job in found])
     return [replace(job, label=label) for job, label in zip(found, words, strict=True)]
+
+
+def _check_metric(cell: Cell) -> None:
+    """Refuse a metric that does not fit the dataset, before anything is trained."""
+    try:
+        TASKS[cell.dataset.task].metric(cell.protocol.metric)
+    except ValueError as error:
+        raise ValueError(f"{cell.dataset.name}: {error}") from error
 
 
 def _jobs(runs: Mapping[Cell, int], stack: int | None) -> list[Job]:

@@ -1,4 +1,4 @@
-"""The results of a sweep: a table with a row per run, and the runs' learning curves."""
+"""The results of a sweep: a table with a row per run, learning curves, and predictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from lcpool.atomic import whole_file
 from lcpool.spreadsheet import protected, unprotected
+from lcpool.sweep import predictions as packed
 from lcpool.sweep.columns import EXPORTED, KEY, NAMES
+from lcpool.sweep.predictions import KeptPredictions
 from lcpool.sweep.store import Store, unpack
 
 Key = tuple[Any, ...]
@@ -42,18 +44,21 @@ class Failure:
 
 @dataclass(frozen=True)
 class Results:
-    """Runs and their curves.
+    """Runs, their curves, and what they predicted.
 
     Attributes:
         runs: a row per run, with the columns of ``lcpool.sweep.columns``; accuracies in percent.
         curves: by the key of a run, a row per epoch: training loss, validation loss, validation
-            accuracy (a fraction). Runs without curves are left out.
+            accuracy (a fraction) or another metric. Runs without curves are left out.
         failures: the cells that failed and have no run.
+        predictions: by the key of a run, what its networks say of its test graphs. Runs of before
+            predictions were kept are left out.
     """
 
     runs: pd.DataFrame
     curves: dict[Key, NDArray[np.float32]] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
+    predictions: dict[Key, KeptPredictions] = field(default_factory=dict)
 
     @classmethod
     def read(cls, *paths: str | Path) -> Results:
@@ -65,13 +70,15 @@ class Results:
         trained = set(runs[["dataset", "config"]].itertuples(index=False, name=None))
         failures = [failure for part in parts for failure in part.failures]
         kept = tuple(f for f in failures if (f.names[0], f.config) not in trained)
-        return cls(runs, curves, kept)
+        predictions = {name: one for part in parts for name, one in part.predictions.items()}
+        return cls(runs, curves, kept, predictions)
 
     @classmethod
     def of(cls, store: Store) -> Results:
         """All runs of a store."""
         found = store.runs()
         curves = {key(row): unpack(row["curves"]).astype(np.float32) for row in found}
+        predictions = {key(row): packed.unpack(row["predictions"]) for row in found}
         # With max(), SQLite takes the other columns from the row that has it.
         failed = store.rows(
             "SELECT dataset, backbone, conv, pool, split, reason, config, max(time) FROM failures "
@@ -79,10 +86,11 @@ class Results:
             "GROUP BY cell ORDER BY dataset, backbone, conv, pool, split"
         )
         failures = tuple(Failure(tuple(row)[:4], *tuple(row)[4:7]) for row in failed)
-        return cls(pd.DataFrame(found, columns=NAMES).astype(_DTYPES), curves, failures)
+        runs = pd.DataFrame(found, columns=NAMES).astype(_DTYPES)
+        return cls(runs, curves, failures, predictions)
 
     def write(self, path: str | Path) -> Path:
-        """Write a CSV file and, beside it, the curves; in a folder, ``runs.csv``."""
+        """Write a CSV file and, beside it, curves and predictions; in a folder, ``runs.csv``."""
         path = Path(path)
         if path.suffix != ".csv":
             path = path / "runs.csv"
@@ -98,8 +106,12 @@ class Results:
             if self.curves:
                 with whole_file(curves) as npz:
                     none = np.zeros((0, 3), np.float32)
-                    rows = self.runs.to_dict("records")
-                    _write_curves(npz, [self.curves.get(key(row), none) for row in rows])
+                    keys = [key(row) for row in self.runs.to_dict("records")]
+                    _write_arrays(
+                        npz,
+                        [self.curves.get(name, none) for name in keys],
+                        [self.predictions.get(name) for name in keys],
+                    )
         if not self.curves:
             curves.unlink(missing_ok=True)  # of an older table
         return path
@@ -111,7 +123,11 @@ class Results:
             runs = runs[runs[name].isin(value if isinstance(value, list) else [value])]
         runs = runs.reset_index(drop=True)
         kept = {key(row) for row in runs.to_dict("records")}
-        return Results(runs, {name: c for name, c in self.curves.items() if name in kept})
+        return Results(
+            runs,
+            {name: curve for name, curve in self.curves.items() if name in kept},
+            predictions={name: one for name, one in self.predictions.items() if name in kept},
+        )
 
 
 def _read(path: Path) -> Results:
@@ -142,30 +158,52 @@ def _read_csv(path: Path) -> Results:
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{what}: not all of its '{name}' are numbers. {instead}") from error
     curves = path.with_suffix(".npz")
-    return Results(runs, _read_curves(curves, runs) if curves.is_file() else {})
+    if not curves.is_file():
+        return Results(runs)
+    found, predictions = _read_arrays(curves, runs)
+    return Results(runs, found, predictions=predictions)
 
 
-def _write_curves(file: IO[bytes], curves: list[NDArray[np.float32]]) -> None:
+def _write_arrays(
+    file: IO[bytes],
+    curves: list[NDArray[np.float32]],
+    predictions: list[KeptPredictions | None],
+) -> None:
     """Write all curves one after the other, losses in half precision (three digits).
 
     More digits are noise that does not compress. Accuracies keep every bit: they have few values.
+    So do predictions: an equal score would be another accuracy.
     """
     values = np.vstack(curves)
     with np.errstate(over="ignore"):  # A loss above 65504 becomes infinite.
         losses = values[:, :2].astype(np.float16)
     lengths = np.array([len(curve) for curve in curves])
-    np.savez_compressed(file, lengths=lengths, losses=losses, accuracies=values[:, 2])
+    arrays: dict[str, Any] = {"lengths": lengths, "losses": losses, "accuracies": values[:, 2]}
+    if any(one is not None for one in predictions):
+        arrays |= packed.to_arrays(predictions)
+    np.savez_compressed(file, **arrays)
 
 
-def _read_curves(path: Path, runs: pd.DataFrame) -> dict[Key, NDArray[np.float32]]:
+def _read_arrays(
+    path: Path, runs: pd.DataFrame
+) -> tuple[dict[Key, NDArray[np.float32]], dict[Key, KeptPredictions]]:
+    """Curves and predictions of a table of runs, by the keys of the runs."""
+    predictions: list[KeptPredictions | None] = []
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             lengths = stored["lengths"]
             values = np.column_stack([stored["losses"].astype(np.float32), stored["accuracies"]])
+            if "test_shapes" in stored:
+                predictions = packed.from_arrays(stored)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} is damaged ({error}): export the runs again.") from error
     if len(lengths) != len(runs):
         raise ValueError(f"{path} has curves of {len(lengths)} runs, the table {len(runs)}.")
+    if len(predictions) not in (0, len(runs)):
+        raise ValueError(f"{path} has predictions of {len(predictions)} runs, not {len(runs)}.")
     parts = np.split(values, np.cumsum(lengths)[:-1])
-    rows = runs.to_dict("records")
-    return {key(row): part for row, part in zip(rows, parts, strict=True) if len(part)}
+    keys = [key(row) for row in runs.to_dict("records")]
+    found = {name: part for name, part in zip(keys, parts, strict=True) if len(part)}
+    return found, {
+        name: one for name, one in zip(keys, predictions, strict=False) if one is not None
+    }

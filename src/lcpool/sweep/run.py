@@ -60,7 +60,7 @@ class AtWork:
         """Its row of the table."""
         state, e = ("–", "–", "–"), self.epoch
         if e is not None:
-            state = str(e.epoch), f"{e.going}/{e.runs}", f"{100 * e.accuracy:.1f} %"
+            state = str(e.epoch), f"{e.going}/{e.runs}", e.validation
         return str(self.job), *state, clock(time.monotonic() - self.since)
 
 

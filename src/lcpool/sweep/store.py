@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from lcpool.sweep.columns import COLUMNS, FIGURES, KEY, OF_CELL, OF_RUN, TYPES
 from lcpool.sweep.grid import Cell, Job, Wanted
 
-VERSION = 4
+VERSION = 5
 APPLICATION = 0x6C63706F  # "lcpo": tells a store from other SQLite files.
 BUSY_SECONDS = 60.0  # to wait for another process that is writing
 
@@ -342,7 +342,7 @@ def differing(one: Row | sqlite3.Row, other: Row) -> list[str]:
 
 
 def checksum(row: Mapping[str, Any]) -> str:
-    """A digest of all columns of a run and of its cell, curves included."""
+    """A digest of all columns of a run and of its cell, curves and predictions included."""
     values = [row[name] for name in ("cell", "code", *(column.name for column in COLUMNS))]
     return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 

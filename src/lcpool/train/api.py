@@ -6,11 +6,11 @@ import hashlib
 import inspect
 import warnings
 from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch_geometric.data import Data
 
 from lcpool.data import GraphSet, load_dataset
 from lcpool.models import Architecture
@@ -19,15 +19,16 @@ from lcpool.settings import RUNS, by_name, flat, in_groups, takes_settings
 from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.device import device_name, in_stacks, pick_device, stack_size
 from lcpool.train.loop import Trainer, initial_model, training
-from lcpool.train.model import Model, load_tensors
+from lcpool.train.model import Model, fingerprint, load_tensors
 from lcpool.train.progress import OnEpoch, show_training
 from lcpool.train.protocol import Protocol
 from lcpool.train.result import Result
+from lcpool.train.tasks import TASKS
 
 
 @takes_settings
 def train(
-    dataset: str | Path | GraphSet | Iterable[Data],
+    dataset: str | Path | GraphSet | Iterable[Any],
     pool: str = Architecture.pool,
     backbone: str = Architecture.backbone,
     conv: str = Architecture.conv,
@@ -45,7 +46,8 @@ def train(
     """Train a network on a dataset by the paper's protocol, several runs as one.
 
     Args:
-        dataset: a TU name, a zip or folder, "builtin", a :class:`GraphSet`, or PyG graphs.
+        dataset: what :func:`lcpool.data.load_dataset` takes: a name, a zip or folder, a
+            :class:`GraphSet`, or graphs of PyG or networkx, tables or SMILES.
         pool: a pooling's paper name, or ``module:Class`` for your own.
         backbone: "hierarchical" or "plain".
         conv: "gcn", "graphconv", "gin" or "gine", or ``module:Class`` for your own.
@@ -92,11 +94,11 @@ def train_runs(
 
     Checkpoints stay until ``result.remove_checkpoints()``.
     """
-    check_classes(graphs)
+    check_targets(graphs, protocol.metric)
     graphs = graphs.to(device)
     size = stack_size(graphs, architecture, protocol, len(numbers), stack)
     identity = {
-        "format": 2,
+        "format": 3,
         "dataset": graphs.name,
         "graphs": None if checkpoints is None else fingerprint(graphs),
         "settings": flat(architecture, protocol),
@@ -140,37 +142,37 @@ def train_runs(
 def best_model(
     graphs: GraphSet, architecture: Architecture, trainers: list[Trainer]
 ) -> Model | None:
-    """The best run's network by validation accuracy, at its chosen epoch; None if all diverged."""
+    """The best run's network by the metric, at its chosen epoch; None if all diverged."""
     candidates = [
-        (run.choices["accuracy"], trainer, position)
+        (trainer.runs[position].choices[trainer.metric.name].cost, trainer, position)
         for trainer in trainers
         for position, run in enumerate(trainer.runs)
         if not run.lost
     ]
     if not candidates:
         return None
-    _, trainer, position = max(candidates, key=lambda c: (c[0].accuracy, -c[0].loss))
-    number = trainer.runs[position].number
+    _, trainer, position = min(candidates, key=lambda c: c[0])
+    number, metric = trainer.runs[position].number, trainer.metric.name
     network = initial_model(graphs, architecture, trainer.protocol, number)
-    chosen = trainer.best["accuracy"]
+    chosen = trainer.best[metric]
     load_tensors(network, {name: value[position] for name, value in chosen.items()})
-    return Model.of(network.to(graphs.x.device), graphs)
+    return replace(
+        Model.of(network.to(graphs.x.device), graphs),
+        metric=metric,
+        scale=None if trainer.scale is None else trainer.scale[position].cpu(),
+        run=number,
+        split=trainer.splits[position],
+    )
 
 
-def check_classes(graphs: GraphSet) -> None:
-    """Refuse graphs of fewer than two classes."""
-    if graphs.num_classes < 2:
-        found = "one class" if graphs.num_classes else "no labels (y)"
-        raise ValueError(f"{graphs.name} has {found}; training needs two classes.")
-
-
-def fingerprint(graphs: GraphSet) -> str:
-    """A digest of the content of all graphs."""
-    digest = hashlib.sha256()
-    for column in (graphs.x, graphs.edge_index, graphs.node_ptr, graphs.edge_ptr, graphs.targets):
-        digest.update(str(tuple(column.shape)).encode())
-        digest.update(column.cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+def check_targets(graphs: GraphSet, metric: str = "auto") -> None:
+    """Refuse graphs from which nothing can be learnt, and a metric that does not fit them."""
+    task = TASKS[graphs.task]
+    task.check(graphs)
+    try:
+        task.metric(metric)
+    except ValueError as error:
+        raise ValueError(f"{graphs.name}: {error}") from error
 
 
 def edge_fingerprint(graphs: GraphSet) -> str:

@@ -17,6 +17,7 @@ from lcpool.settings import PROTOCOL, Setting
 from lcpool.train.loop import initial_model, run_losses
 from lcpool.train.protocol import Protocol, seeded
 from lcpool.train.stack import CannotStackError, Single, as_one
+from lcpool.train.tasks import TASKS
 
 Item = TypeVar("Item")
 Event = TypeVar("Event")
@@ -110,8 +111,10 @@ def step_memory(graphs: GraphSet, model: Backbone, protocol: Protocol) -> int:
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     batch = graphs.batch(largest)
+    task = TASKS[graphs.task]
     with seeded(0, device):
-        loss = run_losses(Single(model.to(device))(batch, 1), batch, 1)
+        scale = task.scale(graphs.targets, [largest])
+        loss = run_losses(Single(model.to(device))(batch, 1), batch, 1, task, scale)
         torch.autograd.backward(loss.sum())
     peak = torch.cuda.max_memory_allocated(device) - before
     del loss, batch

@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from lcpool.data import GraphBatch, GraphSet, Split
@@ -18,9 +17,18 @@ from lcpool.models import Architecture, Backbone, Output
 from lcpool.settings import BackboneName
 from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.model import EVAL_BATCH
-from lcpool.train.protocol import RULES, Protocol, seeded
-from lcpool.train.result import Run
+from lcpool.train.protocol import EpochChoice, Protocol, seeded
+from lcpool.train.result import Predictions, Run
 from lcpool.train.stack import as_one
+from lcpool.train.tasks import LOSS, TASKS, Task
+
+
+class Evaluation(NamedTuple):
+    """Networks of several runs, on graphs of each."""
+
+    figures: Tensor  # mean loss, and the metric that selects: [runs, 2], float64
+    outputs: Tensor  # as :meth:`Task.outputs` gives them: [runs, graphs, columns]
+    target: Tensor  # [runs, graphs], or [runs, graphs, columns]
 
 
 class Trainer:
@@ -48,7 +56,12 @@ class Trainer:
         backbones: Sequence[BackboneName] | None = None,
     ) -> None:
         self.graphs, self.protocol = graphs, protocol
-        self.runs = [Run(number) for number in numbers]
+        self.task = TASKS[graphs.task]
+        self.metric = self.task.metric(protocol.metric)
+        self.rules = (self.metric.name, LOSS)
+        self.runs = [Run(number, metric=self.metric.name) for number in numbers]
+        for run in self.runs:
+            run.choices = {r: EpochChoice(r, higher=self.metric.higher) for r in self.rules}
         self.active = list(range(len(numbers)))
         self.seconds = self.pace = 0.0  # of all epochs, and of the last
         self.splits = splits or [protocol.split_of(len(graphs), number) for number in numbers]
@@ -64,7 +77,9 @@ class Trainer:
             fused=graphs.x.is_cuda,
         )  # fmt: skip
         # Parameters and buffers that each rule chose, of all runs, also of those that have ended.
-        self.best = {rule: _copy(self.stack.tensors()) for rule in RULES}
+        self.best = {rule: _copy(self.stack.tensors()) for rule in self.rules}
+        # By which the targets of each run are scaled.
+        self.scale = self.task.scale(graphs.targets, [split.train for split in self.splits])
 
     @property
     def epoch(self) -> int:
@@ -86,7 +101,7 @@ class Trainer:
         started = time.perf_counter()
         with self._random(self.epoch + 1):
             train_loss = self._train()
-            val = self._evaluate([self.splits[a].val for a in self.active])
+            val = self._evaluate([self.splits[a].val for a in self.active]).figures
         self._choose(torch.cat([train_loss.unsqueeze(1), val], dim=1).tolist())
         self._drop_ended()
         self.pace = time.perf_counter() - started
@@ -104,55 +119,60 @@ class Trainer:
             self.protocol.batches(self.splits[a].train, self.runs[a].number, self.epoch + 1)
             for a in self.active
         ]
+        scale = self._active_scale()
         total = torch.zeros(len(self.active), dtype=torch.float64, device=self.graphs.x.device)
         steps = list(zip(*orders, strict=True))
         for parts in steps:
             batch = self.graphs.batch(torch.cat(parts))
-            loss = run_losses(self.stack(batch, len(parts)), batch, len(parts))
+            loss = run_losses(self.stack(batch, len(parts)), batch, len(parts), self.task, scale)
             self.optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(loss.sum())
             self.optimizer.step()
             total += loss.detach()
         return total / len(steps)
 
+    def _active_scale(self) -> Tensor | None:
+        return None if self.scale is None else self.scale[self.active]
+
     @torch.no_grad()
-    def _evaluate(self, indices: Sequence[Tensor]) -> Tensor:
-        """Each run's mean loss, accuracy, and whether it predicts one class only, ``[runs, 3]``."""
+    def _evaluate(self, indices: Sequence[Tensor]) -> Evaluation:
+        """Evaluate the active runs, each on its own graphs."""
         self.stack.model.eval()
-        runs, sums, predicted = len(indices), [], []
+        runs, scale = len(indices), self._active_scale()
+        sums, known, outputs, targets = [], [], [], []
         for parts in zip(*(torch.split(index, EVAL_BATCH) for index in indices), strict=True):
             batch = self.graphs.batch(torch.cat(parts))
-            logits = self.stack(batch, runs).logits
-            loss = F.cross_entropy(logits, batch.target, reduction="none")
-            classes = logits.argmax(-1)
-            right = classes == batch.target
-            sums.append(torch.stack([loss.double(), right.double()]).view(2, runs, -1).sum(-1))
-            predicted.append(classes.view(runs, -1))
-        loss, accuracy = torch.stack(sums).sum(0) / len(indices[0])
-        given = torch.cat(predicted, dim=1)
-        constant = (given == given[:, :1]).all(dim=1)
-        return torch.stack([loss, accuracy, constant.double()], dim=1)
+            scores = self.stack(batch, runs).logits
+            losses, count = self.task.losses(scores, batch.target, scale, runs)
+            sums.append(losses.double().sum(-1))
+            known.append(count)
+            outputs.append(self.task.outputs(scores, scale, runs))
+            targets.append(batch.target.view(runs, -1, *batch.target.shape[1:]))
+        loss = torch.stack(sums).sum(0) / torch.stack(known).sum(0).clamp(min=1)
+        output, target = torch.cat(outputs, dim=1), torch.cat(targets, dim=1)
+        value = self.task.measure(self.metric, output, target)
+        return Evaluation(torch.stack([loss, value], dim=1), output, target)
 
     def _choose(self, rows: Sequence[Sequence[float]]) -> None:
         """Record an epoch's figures, and keep the parameters of runs for which it is the best."""
-        better: dict[str, list[int]] = {rule: [] for rule in RULES}
-        for position, (train, val, accuracy, _) in enumerate(rows):
+        better: dict[str, list[int]] = {rule: [] for rule in self.rules}
+        for position, (train, val, value) in enumerate(rows):
             run = self.runs[self.active[position]]
-            run.curves.append((train, val, accuracy))
+            run.curves.append((train, val, value))
             if not (math.isfinite(train) and math.isfinite(val)):
                 run.diverged = run.epochs
                 continue
             for rule, choice in run.choices.items():
                 if not choice.closed(run.epochs - 1, self.protocol.patience) and choice.offer(
-                    run.epochs, accuracy, val
+                    run.epochs, value, val
                 ):
                     better[rule].append(position)
         for rule, positions in better.items():
             if positions:
                 to = torch.tensor([self.active[p] for p in positions], device=self.graphs.x.device)
                 of = torch.tensor(positions, device=self.graphs.x.device)
-                for name, value in self.stack.tensors().items():
-                    self.best[rule][name].index_copy_(0, to, value.detach().index_select(0, of))
+                for name, tensor in self.stack.tensors().items():
+                    self.best[rule][name].index_copy_(0, to, tensor.detach().index_select(0, of))
 
     def _drop_ended(self) -> None:
         """Take ended runs out of the stack, so that they cost nothing."""
@@ -164,18 +184,30 @@ class Trainer:
     def test(self) -> None:
         """Evaluate the test graphs, once for each rule, with the parameters it chose."""
         self.active = list(range(len(self.runs)))
-        targets = self.graphs.targets.cpu()
         for run, split in zip(self.runs, self.splits, strict=True):
             run.num_test = len(split.test)
-            run.largest_class = int(targets[split.test].bincount().max()) / len(split.test)
-        for rule in RULES:
+            run.largest_class = self.task.largest_class(self.graphs.targets.cpu()[split.test])
+        for rule in self.rules:
             self.stack.restore(self.best[rule])
             with self._random(epoch=0):
-                rows = self._evaluate([split.test for split in self.splits]).tolist()
-            for run, (loss, accuracy, constant) in zip(self.runs, rows, strict=True):
-                run.test[rule] = (accuracy, loss)
-                run.constant[rule] = bool(constant)
+                found = self._evaluate([split.test for split in self.splits])
+            self._record(rule, found)
         self.active = []
+
+    def _record(self, rule: str, found: Evaluation) -> None:
+        """Keep the figures and the predictions of the test graphs in each run."""
+        measured = {m.name: self.task.measure(m, *found[1:]).tolist() for m in self.task.metrics}
+        constant = self.task.constant(found.outputs)
+        outputs, targets = found.outputs.float().cpu().numpy(), found.target.cpu().numpy()
+        for position, (loss, value) in enumerate(found.figures.tolist()):
+            run, test = self.runs[position], self.splits[position].test
+            run.test[rule] = (value, loss)
+            run.measured[rule] = {name: values[position] for name, values in measured.items()}
+            if constant is not None:
+                run.constant[rule] = constant[position]
+            run.predictions[rule] = Predictions(
+                test.numpy().astype("uint32"), targets[position], outputs[position]
+            )
 
     def state(self) -> dict[str, Any]:
         """Everything that is needed to continue, as plain values and tensors."""
@@ -240,9 +272,15 @@ def initial_model(
         return Backbone.of(graphs, architecture)
 
 
-def run_losses(out: Output, batch: GraphBatch, runs: int) -> Tensor:
-    """The training loss of each run: cross entropy and auxiliary losses, means over graphs."""
-    loss = F.cross_entropy(out.logits, batch.target, reduction="none").view(runs, -1).mean(1)
+def run_losses(
+    out: Output,
+    batch: GraphBatch,
+    runs: int,
+    task: Task = TASKS["classes"],
+    scale: Tensor | None = None,
+) -> Tensor:
+    """The training loss of each run: its task's and auxiliary losses, means over graphs."""
+    loss = task.run_losses(out.logits, batch.target, scale, runs)
     if out.graph_loss is None:
         return loss
     # Empty graphs have no auxiliary loss and do not count in its mean.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,13 +12,15 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from lcpool.atomic import read_whole, write_atomically
-from lcpool.data import GraphSet
-from lcpool.data.graphset import features_are_degrees, with_degrees
-from lcpool.data.load import single_graphs
+from lcpool.data import GraphSet, Split
+from lcpool.data.convert import integer_features, single_graphs
+from lcpool.data.graphset import TaskName, features_are_degrees, with_degrees
+from lcpool.data.smiles import with_categories
 from lcpool.models import Architecture, Backbone
 from lcpool.train.protocol import seeded
+from lcpool.train.tasks import TASKS, Task
 
-FORMAT = 3
+FORMAT = 4
 HOW_TO_SAVE = "Models are written by Model.save and by lcpool train --save."
 # Graphs evaluated at a time (per run): without gradients they take little memory.
 EVAL_BATCH = 128
@@ -44,29 +47,56 @@ def load_tensors(network: nn.Module, tensors: dict[str, Tensor]) -> None:
         value.copy_(tensors[name])
 
 
+def fingerprint(graphs: GraphSet) -> str:
+    """A digest of the content of all graphs."""
+    # Whole numbers can be classes or values.
+    digest = hashlib.sha256(b"" if graphs.task == "classes" else graphs.task.encode())
+    for column in (graphs.x, graphs.edge_index, graphs.node_ptr, graphs.edge_ptr, graphs.targets):
+        digest.update(str(tuple(column.shape)).encode())
+        digest.update(column.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
 @dataclass
 class Model:
     """A trained network that predicts.
 
     Attributes:
         network: the network.
-        classes: the labels of the training data, sorted; class number c is ``classes[c]``.
+        classes: the labels of the training data, sorted; class number c is ``classes[c]``. Empty
+            if it predicts labels or values.
         mean_nodes: the training data's mean number of nodes; the size of some networks follows it.
         dataset: the name of the training data.
         degrees: whether it had no features, so that degrees took their place.
+        kind: what is predicted: "classes", "labels" or "values".
+        target_names: names of the labels or values, if the training data had them.
+        scale: for values, mean and standard deviation of the training graphs, ``[2, values]``.
+        metric: the name of the metric that chose its epoch; ``score`` computes it.
+        run: the number of its run, or None.
+        split: the numbers of the graphs that this run was trained, validated and tested on.
+        digest: the :func:`fingerprint` of the training data, to recognise it.
+        categories: those of its features (:attr:`lcpool.data.GraphSet.categories`).
     """
 
     network: Backbone
-    classes: tuple[int, ...]
+    classes: tuple[int, ...] | tuple[str, ...]
     mean_nodes: float
     dataset: str
     degrees: bool = False
+    kind: TaskName = "classes"
+    target_names: tuple[str, ...] = ()
+    scale: Tensor | None = None
+    metric: str = "accuracy"
+    run: int | None = None
+    split: Split | None = None
+    digest: str = ""
+    categories: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         a = self.network.architecture
         return (
             f"Model({self.dataset!r}, {a.pool}, {a.backbone}, {a.conv}, "
-            f"{self.num_features} features, {len(self.classes)} classes)"
+            f"{self.num_features} features, {self.num_outputs} {self.kind})"
         )
 
     @property
@@ -74,42 +104,96 @@ class Model:
         """Features per node that the network takes."""
         return self.network.get_parameter("pre.0.weight").size(1)
 
+    @property
+    def num_outputs(self) -> int:
+        """How many numbers the network gives per graph: one per class, label or value."""
+        last = len(self.network.post) - 1  # dropout moves it
+        return self.network.get_parameter(f"post.{last}.weight").size(0)
+
+    @property
+    def task(self) -> Task:
+        return TASKS[self.kind]
+
+    @property
+    def columns(self) -> list[str]:
+        """A name for each column of :meth:`outputs`."""
+        numbered = [f"{self.kind[:-1]}_{c}" for c in range(self.num_outputs)]
+        return [str(name) for name in self.classes or self.target_names or numbered]
+
     @classmethod
     def of(cls, network: Backbone, graphs: GraphSet) -> Model:
         """A network that was trained on ``graphs``."""
         mean_nodes = float(graphs.node_counts.double().mean())
-        return cls(network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs))
+        return cls(
+            network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs),
+            kind=graphs.task, target_names=graphs.target_names,
+            metric=TASKS[graphs.task].default, digest=fingerprint(graphs),
+            categories=graphs.categories,
+        )  # fmt: skip
 
-    def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
-        """The predicted label of each graph, one of ``classes``, on the CPU.
+    def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor | list[str]:
+        """What the model says of each graph, on the CPU.
+
+        - classes: its label, one of ``classes``, ``[graphs]``: a tensor, or a list of words;
+        - labels: 1 where a label is more probable than not, else 0, ``[graphs, labels]``;
+        - values: the numbers, ``[graphs, values]``.
 
         Raises:
             ValueError: if the graphs do not have the features that the network was trained on.
         """
-        return torch.tensor(self.classes)[self.probabilities(graphs).argmax(-1)]
+        return self.read(self.outputs(graphs))
+
+    def read(self, outputs: Tensor) -> Tensor | list[str]:
+        """What :meth:`predict` returns, from what :meth:`outputs` does."""
+        if self.kind == "values":
+            return outputs
+        if self.kind == "labels":
+            return (outputs > 0).long()
+        numbers = outputs.argmax(-1)
+        if isinstance(self.classes[0], str):
+            return [str(self.classes[number]) for number in numbers.tolist()]
+        return torch.tensor(self.classes)[numbers]
+
+    def probabilities(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
+        """The probability of each class or label for each graph, ``[graphs, classes]``, on the CPU.
+
+        Column c belongs to the label ``classes[c]``, or to label number c.
+
+        Raises:
+            ValueError: for a model of values, which have none; and as for :meth:`predict`.
+        """
+        return self.task.probabilities(self.outputs(graphs))
 
     @torch.no_grad()
-    def probabilities(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
-        """The probability of each class for each graph, ``[graphs, classes]``, on the CPU.
+    def outputs(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
+        """What the network gives for each graph, on the CPU: scores, or values in their own units.
 
-        Column c belongs to the label ``classes[c]``.
+        ``[graphs, columns]``. Softmax of the scores of classes, and sigmoid of those of labels, are
+        probabilities.
         """
         columns = self._columns(graphs)
         if columns is None:
-            return torch.empty(0, len(self.classes))
+            return torch.empty(0, self.num_outputs)
         self._check_edge_attr(columns)
-        batchable = self._with_features(columns).to(next(self.network.parameters()).device)
+        device = next(self.network.parameters()).device
+        batchable = self._with_features(columns).to(device)
         self.network.eval()
         parts = torch.split(torch.arange(len(batchable)), EVAL_BATCH)
-        logits = [self.network(batchable.batch(part)).logits for part in parts]
-        return torch.cat(logits).softmax(-1).cpu()
+        scores = torch.cat([self.network(batchable.batch(part)).logits for part in parts])
+        scale = None if self.scale is None else self.scale.to(device).unsqueeze(0)
+        return self.task.outputs(scores, scale, 1).squeeze(0).cpu()
 
-    def score(self, graphs: GraphSet | Iterable[Data]) -> float:
-        """The accuracy: the fraction of graphs whose label ``y`` is predicted.
+    def score(self, graphs: GraphSet | Iterable[Data], metric: str | None = None) -> float:
+        """How well the targets ``y`` of the graphs are predicted.
+
+        Args:
+            graphs: the graphs.
+            metric: as the setting of this name; by default the one that chose the model's epoch.
+                Accuracy is a fraction here.
 
         Raises:
-            ValueError: if there are no graphs, if they have no labels or one that is not among
-                ``classes``, or as for :meth:`predict`.
+            ValueError: if there are no graphs, if they have no targets or other ones than the model
+                predicts, or as for :meth:`predict`.
 
         Example:
             >>> from lcpool.data import builtin
@@ -119,22 +203,54 @@ class Model:
             >>> model.score(graphs) == float((model.predict(graphs) == graphs.y).double().mean())
             True
         """
+        wanted = self.task.metric(metric or self.metric)
         columns = self._columns(graphs)
         if columns is None:
             raise ValueError("there are no graphs to score.")
-        if not columns.classes:
+        target = self._targets(columns)
+        outputs = self.outputs(columns).unsqueeze(0)
+        return float(self.task.measure(wanted, outputs, target.unsqueeze(0)))
+
+    def parts(self, graphs: GraphSet) -> list[str]:
+        """The part of the split that each graph is in: "train", "val", "test" or nothing.
+
+        Nothing for all of them, unless they are the graphs that the model was trained on.
+        """
+        found = [""] * len(graphs)
+        if self.split is not None and self.digest == fingerprint(graphs):
+            for name, part in zip(self.split._fields, self.split, strict=True):
+                for g in part.tolist():
+                    found[g] = name
+        return found
+
+    def _targets(self, graphs: GraphSet) -> Tensor:
+        """What is true of the graphs, in the terms of the model: its classes may be others."""
+        if graphs.task == "classes" and not graphs.classes:
             raise ValueError(
-                f"{columns.name}: the graphs have no labels (y) to score by; predict needs none."
+                f"{graphs.name}: the graphs have no labels (y) to score by; predict needs none."
             )
-        y = columns.y.cpu()
-        unknown = (~torch.isin(y, torch.tensor(self.classes))).nonzero()
-        if len(unknown):
-            g, known = int(unknown[0]), ", ".join(map(str, self.classes))
+        if graphs.task != self.kind:
             raise ValueError(
-                f"{columns.name}: graph {g} has label {int(y[g])}, which the model does not know; "
-                f"its classes are {known} ({self.dataset})."
+                f"the model predicts {self.kind} ({self.dataset}), but {graphs.name} has "
+                f"{graphs.task}: pass GraphSet.from_graphs(graphs, task='{self.kind}')."
             )
-        return int((self.predict(columns) == y).sum()) / len(y)
+        if self.kind != "classes":
+            if graphs.num_outputs != self.num_outputs:
+                raise ValueError(
+                    f"the model predicts {self.num_outputs} {self.kind} ({self.dataset}), but "
+                    f"{graphs.name} has {graphs.num_outputs}."
+                )
+            return graphs.targets.cpu()
+        known = {label: number for number, label in enumerate(self.classes)}
+        labels = [graphs.classes[number] for number in graphs.targets.tolist()]
+        for g, label in enumerate(labels):
+            if label not in known:
+                listed = ", ".join(map(str, self.classes))
+                raise ValueError(
+                    f"{graphs.name}: graph {g} has label {label}, which the model does not know; "
+                    f"its classes are {listed} ({self.dataset})."
+                )
+        return torch.tensor([known[label] for label in labels])
 
     def _columns(self, graphs: GraphSet | Iterable[Data]) -> GraphSet | None:
         """The graphs in columns, or None if there are none."""
@@ -147,7 +263,15 @@ class Model:
                 raise ValueError(
                     f"the network was trained on features ({self.dataset}); graph {g} has no 'x'."
                 )
-        return GraphSet.from_graphs(found) if found else None
+        columns = GraphSet.from_graphs(found, task=self._kind(found)) if found else None
+        if columns and self.categories and integer_features(found, len(self.categories)):
+            return with_categories(columns, self.categories)
+        return columns
+
+    def _kind(self, graphs: list[Data]) -> TaskName | None:
+        """How to read ``y`` of graphs: as the training data's, if it is of that kind at all."""
+        words = any(isinstance(getattr(graph, "y", None), str) for graph in graphs)
+        return None if words or self.kind == "classes" else self.kind
 
     def _check_edge_attr(self, graphs: GraphSet) -> None:
         """Raise unless the graphs have the edge attributes that the network reads."""
@@ -166,6 +290,12 @@ class Model:
                     f"the network was trained on {self.num_features} features per node "
                     f"({self.dataset}), but these graphs have {graphs.num_features}."
                 )
+            if graphs.categories and graphs.categories != self.categories:
+                raise ValueError(
+                    f"the network was trained on features of {self.categories} categories "
+                    f"({self.dataset}), but these graphs have {graphs.categories}. PyG graphs "
+                    f"themselves, in a list, get those of the network."
+                )
             return graphs
         if not features_are_degrees(graphs):
             raise ValueError(
@@ -173,6 +303,25 @@ class Model:
                 f"graph 0 has 'x' with something else."
             )
         return with_degrees(graphs, self.num_features)
+
+    def _check(self) -> None:
+        """Raise unless what was read from a file fits together."""
+        names, scale, k = self.target_names, self.scale, self.num_outputs
+        scaled = None if scale is None else (list(scale.shape), bool(scale.isfinite().all()))
+        fits = {
+            "metric": self.task.metric(self.metric).name == self.metric,
+            "classes": len(self.classes) == (k if self.kind == "classes" else 0)
+            and {type(label) for label in self.classes} in ({int}, {str}, set()),
+            "target_names": len(names) in (0, k) and all(isinstance(name, str) for name in names),
+            "scale": scaled == (([2, k], True) if self.kind == "values" else None),
+            "run": self.run is None or isinstance(self.run, int),
+            "digest": isinstance(self.digest, str),
+            "split": all(part.dtype == torch.int64 for part in self.split or ()),
+            "categories": all(isinstance(size, int) and size > 0 for size in self.categories)
+            and sum(self.categories) <= self.num_features,
+        }
+        if wrong := [name for name, is_right in fits.items() if not is_right]:
+            raise ValueError(f"its '{wrong[0]}' has a wrong value.")
 
     def save(self, path: str | Path) -> None:
         """Write the network and what it needs to predict; :meth:`load` reads it back."""
@@ -185,6 +334,15 @@ class Model:
             "degrees": self.degrees,
             "num_features": self.num_features,
             "edge_dim": self.network.edge_dims[0],
+            "num_outputs": self.num_outputs,
+            "kind": self.kind,
+            "target_names": list(self.target_names),
+            "scale": None if self.scale is None else self.scale.cpu(),
+            "metric": self.metric,
+            "run": self.run,
+            "digest": self.digest,
+            "categories": list(self.categories),
+            "split": None if self.split is None else list(self.split),
             "tensors": {name: value.cpu() for name, value in tensors_of(self.network).items()},
         }
         write_atomically(values, Path(path))
@@ -226,11 +384,18 @@ class Model:
             features, mean_nodes = values["num_features"], values["mean_nodes"]
             edge_dim = values.get("edge_dim")  # not in files of earlier versions
             with seeded(0):
-                network = Backbone(
-                    features, len(classes), mean_nodes, architecture, edge_dim=edge_dim
-                )
+                outputs = values["num_outputs"]
+                network = Backbone(features, outputs, mean_nodes, architecture, edge_dim=edge_dim)
             load_tensors(network, values["tensors"])
-            return cls(network, classes, mean_nodes, values["dataset"], values["degrees"])
+            own = {name: values[name] for name in ("kind", "scale", "metric", "run", "digest")}
+            split = None if values["split"] is None else Split(*values["split"])
+            model = cls(
+                network, classes, mean_nodes, values["dataset"], values["degrees"],
+                target_names=tuple(values["target_names"]), split=split,
+                categories=tuple(values["categories"]), **own,
+            )  # fmt: skip
+            model._check()
+            return model
         except Exception as error:  # of any kind, as the values may be anything
             raise ValueError(
                 f"{path} does not fit: it is damaged, or was saved with another "

@@ -9,13 +9,9 @@ from statistics import fmean
 
 from lcpool.progress import Board, Display, clock, display
 from lcpool.train.loop import Trainer
-from lcpool.train.protocol import RULES
+from lcpool.train.metrics import METRICS, Metric
 from lcpool.train.result import Run
 
-RUN_COLUMNS = (
-    "run", "epoch", "training\nloss", "validation\nloss", "validation\naccuracy",
-    "chosen by\naccuracy", "chosen by\nloss", "",
-)  # fmt: skip
 OnEpoch = Callable[[Trainer], None]
 
 
@@ -72,12 +68,26 @@ class TrainingProgress:
             + (f" · left: {clock(fewest * pace)} to {clock(most * pace)}" if most else "")
         )
         now = [run.curves[-1] for run in trainer.runs if run.epochs == trainer.epoch]
-        train, val, accuracy = (fmean(column) for column in zip(*now, strict=True))
+        train, val, value = (fmean(column) for column in zip(*now, strict=True))
         means = (
             f"training loss {train:.4f}, validation loss {val:.4f}, "
-            f"validation accuracy {100 * accuracy:.1f} %"
+            f"validation {trainer.metric.title} {_short(trainer.metric, value)}"
         )
-        return Board(RUN_COLUMNS, [_cells(run, trainer) for run in self.runs], summary, means)
+        return Board(
+            run_columns(trainer.metric), [_cells(run, trainer) for run in self.runs], summary, means
+        )
+
+
+def run_columns(metric: Metric) -> tuple[str, ...]:
+    """The titles of the table of runs."""
+    return (
+        "run", "epoch", "training\nloss", "validation\nloss", f"validation\n{metric.title}",
+        f"chosen by\n{metric.title}", "chosen by\nloss", "",
+    )  # fmt: skip
+
+
+def _short(metric: Metric, value: float) -> str:
+    return metric.written(value, 1 if metric.percent else 4)
 
 
 def epochs_left(trainer: Trainer, num_runs: int) -> tuple[int, int]:
@@ -94,20 +104,22 @@ def epochs_left(trainer: Trainer, num_runs: int) -> tuple[int, int]:
 
 
 def _cells(run: Run, trainer: Trainer) -> tuple[str, ...]:
-    train, val, accuracy = run.curves[-1]
-    chosen = [str(run.choices[rule].epoch or "–") for rule in RULES]
+    train, val, value = run.curves[-1]
+    chosen = [str(choice.epoch or "–") for choice in run.choices.values()]
     state = "ended" if run.ended(trainer.protocol) else ""
     return (
-        str(run.number), str(run.epochs), f"{train:.4f}", f"{val:.4f}", f"{100 * accuracy:.1f} %",
-        *chosen, state if run.diverged is None else "diverged",
+        str(run.number), str(run.epochs), f"{train:.4f}", f"{val:.4f}",
+        _short(trainer.metric, value), *chosen, state if run.diverged is None else "diverged",
     )  # fmt: skip
 
 
 def _ending(run: Run) -> str:
     if run.diverged is not None:
         return f"run {run.number} diverged in epoch {run.diverged}"
-    by_accuracy, by_loss = (run.choices[rule] for rule in RULES)
+    metric = METRICS[run.metric]
+    by_metric, by_loss = run.choices.values()
     return (
-        f"run {run.number} ended after {run.epochs} epochs; chosen by accuracy: {by_accuracy.epoch}"
-        f" ({100 * by_accuracy.accuracy:.1f} %), by loss: {by_loss.epoch} ({by_loss.loss:.4f})"
+        f"run {run.number} ended after {run.epochs} epochs; chosen by {metric.title}: "
+        f"{by_metric.epoch} ({_short(metric, by_metric.value)}), by loss: {by_loss.epoch} "
+        f"({by_loss.loss:.4f})"
     )

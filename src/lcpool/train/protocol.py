@@ -7,6 +7,9 @@ own patience of 50 epochs:
 - ``accuracy``: the highest validation accuracy; of equal ones, the lowest validation loss;
 - ``loss``: the lowest validation loss.
 
+With another metric, its name and its best value take the place of accuracy. A metric that cannot be
+computed on the validation graphs (ROC-AUC if all have one class) is worse than any value.
+
 A run ends when both rules have run out of patience. Auxiliary losses count in training, not in
 validation. The test graphs are evaluated once per rule, with the network of the chosen epoch.
 """
@@ -96,19 +99,27 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
 class EpochChoice:
     """The epoch that a rule has chosen so far in one run; 0 before the first."""
 
-    rule: str
+    rule: str  # the name of a metric, or "loss"
     epoch: int = 0
-    accuracy: float = -1.0
+    value: float = -1.0  # of the metric on the validation graphs
     loss: float = math.inf
+    higher: bool = True  # whether a higher value is better
 
-    def offer(self, epoch: int, accuracy: float, loss: float) -> bool:
+    @property
+    def cost(self) -> tuple[float, float]:
+        """By which epochs and runs are compared: lower is better."""
+        return self._cost(self.value, self.loss) if self.epoch else (math.inf, math.inf)
+
+    def _cost(self, value: float, loss: float) -> tuple[float, float]:
+        if self.rule == "loss":
+            return loss, 0.0
+        return math.inf if math.isnan(value) else -value if self.higher else value, loss
+
+    def offer(self, epoch: int, value: float, loss: float) -> bool:
         """Choose this epoch if it is better; return whether it was."""
-        if self.rule == "accuracy":
-            better = (-accuracy, loss) < (-self.accuracy, self.loss)
-        else:
-            better = loss < self.loss
+        better = self._cost(value, loss) < self.cost
         if better:
-            self.epoch, self.accuracy, self.loss = epoch, accuracy, loss
+            self.epoch, self.value, self.loss = epoch, value, loss
         return better
 
     def closed(self, epoch: int, patience: int) -> bool:

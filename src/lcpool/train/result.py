@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lcpool.models import Architecture
 from lcpool.settings import flat
 from lcpool.train.checkpoint import Checkpoint
+from lcpool.train.metrics import METRICS, Metric
 from lcpool.train.model import Model
 from lcpool.train.protocol import RULES, EpochChoice, Protocol
+from lcpool.train.tasks import LOSS
+
+
+class Predictions(NamedTuple):
+    """What a network says of the test graphs, so that any metric can be computed from it."""
+
+    graphs: NDArray[np.uint32]  # the numbers of the graphs, [graphs]
+    target: NDArray[Any]  # the class of each, counted from 0, [graphs]; or its labels or values
+    outputs: NDArray[np.float32]  # scores before softmax or sigmoid, or values; [graphs, columns]
 
 
 @dataclass
@@ -23,13 +35,17 @@ class Run:
     Attributes:
         number: the run's number; with the protocol's seed it determines everything random.
         choices: the epoch chosen by each rule.
-        curves: per epoch: training loss, validation loss, validation accuracy.
+        curves: per epoch: training loss, validation loss, the metric on the validation graphs.
         diverged: the epoch in which a loss was not finite, or None.
-        test: test accuracy and loss at the epoch chosen by each rule.
+        test: the metric and the loss on the test graphs at the epoch chosen by each rule.
         num_test: the number of test graphs; 0 before the test.
         largest_class: the share of the most frequent class among the test graphs, as a fraction:
-            the accuracy of a network that always predicts it. NaN before the test.
+            the accuracy of a network that always predicts it. NaN before the test, and without
+            classes.
         constant: for each rule, whether its network predicts the same class for all test graphs.
+        metric: the name of the metric that selects; the first rule is named after it.
+        measured: for each rule, every metric of the task on the test graphs.
+        predictions: for each rule, what its network says of each test graph.
     """
 
     number: int
@@ -42,6 +58,9 @@ class Run:
     num_test: int = 0
     largest_class: float = field(default=math.nan, compare=False)
     constant: dict[str, bool] = field(default_factory=dict)
+    metric: str = "accuracy"
+    measured: dict[str, dict[str, float]] = field(default_factory=dict, compare=False)
+    predictions: dict[str, Predictions] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def from_state(cls, values: dict[str, Any]) -> Run:
@@ -57,7 +76,7 @@ class Run:
     @property
     def lost(self) -> bool:
         """Whether it diverged before any epoch was chosen; otherwise the chosen epoch counts."""
-        return self.diverged is not None and self.choices["accuracy"].epoch == 0
+        return self.diverged is not None and self.choices[self.metric].epoch == 0
 
     def ended(self, protocol: Protocol) -> bool:
         """Whether there is nothing more to train."""
@@ -70,21 +89,30 @@ class Run:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, accuracies and shares in percent; None where a rule chose no epoch.
 
-        ``by_accuracy`` and ``by_loss`` name the rule that chose the epoch.
+        ``by_accuracy`` (or another metric) and ``by_loss`` name the rule that chose the epoch.
         """
+        metric = METRICS[self.metric]
+
+        def named(value: float, loss: float) -> dict[str, float]:
+            return {metric.name: metric.factor * value, "loss": loss}
+
         chosen = {rule for rule, choice in self.choices.items() if choice.epoch}
         return {
             "number": self.number,
             "epochs": self.epochs,
             "diverged": self.diverged,
             "chosen": {
-                f"by_{rule}": {"epoch": choice.epoch, **_percent(choice.accuracy, choice.loss)}
+                f"by_{rule}": {"epoch": choice.epoch, **named(choice.value, choice.loss)}
                 if rule in chosen
                 else None
                 for rule, choice in self.choices.items()
             },
-            "test": {
-                f"by_{r}": _percent(*v) if r in chosen else None for r, v in self.test.items()
+            "test": {f"by_{r}": named(*v) if r in chosen else None for r, v in self.test.items()},
+            "metrics": {
+                f"by_{rule}": {name: METRICS[name].factor * value for name, value in found.items()}
+                if rule in chosen
+                else None
+                for rule, found in self.measured.items()
             },
             "num_test": self.num_test,
             "largest_class": None if math.isnan(self.largest_class) else 100 * self.largest_class,
@@ -92,7 +120,7 @@ class Run:
             "curves": {
                 "training_loss": [row[0] for row in self.curves],
                 "validation_loss": [row[1] for row in self.curves],
-                "validation_accuracy": [100 * row[2] for row in self.curves],
+                f"validation_{metric.name}": [metric.factor * row[2] for row in self.curves],
             },
         }
 
@@ -109,7 +137,8 @@ class Result:
         seconds: wall time of training, all runs together.
         device: where it was trained.
         stack: how many runs were trained as one.
-        best: the network of the run with the best validation accuracy, None if all diverged.
+        best: the network of the run that is best by the metric on its validation graphs, None if
+            all diverged.
         checkpoints: the files from which the training would continue.
     """
 
@@ -124,19 +153,22 @@ class Result:
     checkpoints: list[Checkpoint] = field(default_factory=list, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        counted = len(self.accuracies())
-        spread = f" ± {self.std():.2f}" if counted > 1 else ""
-        figure = f"{self.mean():.2f}{spread} %" if counted else "all diverged"
+        counted, metric = len(self.values()), self.metric
+        digits = 2 if metric.percent else 3
+        spread = f" ± {self.std():.{digits}f}" if counted > 1 else ""
+        figure = f"{self.mean():.{digits}f}{spread}{metric.unit}" if counted else "all diverged"
+        if metric.name != "accuracy":
+            figure = f"{metric.title} {figure}"
         runs = "1 run" if len(self.runs) == 1 else f"{len(self.runs)} runs"
         a = self.architecture
         return f"Result({self.dataset!r}, {a.pool}, {a.backbone}, {a.conv}, {runs}, {figure})"
 
     @property
     def model(self) -> Model:
-        """The network of the run with the best validation accuracy, ready to predict."""
+        """The network of the run that is best on its validation graphs, ready to predict."""
         if self.best is None:
             raise ValueError(
-                f"all {len(self.runs)} runs diverged: there is no accuracy, and no model. Try a "
+                f"all {len(self.runs)} runs diverged: there is no figure, and no model. Try a "
                 f"lower learning rate than {self.protocol.lr}, and look for huge features."
             )
         return self.best
@@ -155,22 +187,50 @@ class Result:
         shares = [100 * run.largest_class for run in self.runs if not run.lost]
         return float(torch.tensor(shares, dtype=torch.float64).mean())
 
-    def constant_runs(self, rule: str = "accuracy") -> list[int]:
+    @property
+    def metric(self) -> Metric:
+        """The metric that selected the epochs."""
+        return METRICS[self.runs[0].metric]
+
+    @property
+    def rules(self) -> tuple[str, str]:
+        """The rules by which epochs were chosen: the metric's name, and "loss"."""
+        return self.metric.name, LOSS
+
+    def constant_runs(self, rule: str | None = None) -> list[int]:
         """Numbers of the runs whose network predicts the same class for all test graphs."""
-        return [run.number for run in self.runs if not run.lost and run.constant[rule]]
+        rule = rule or self.metric.name
+        return [run.number for run in self.runs if not run.lost and run.constant.get(rule)]
 
-    def accuracies(self, rule: str = "accuracy") -> Tensor:
+    def values(self, rule: str | None = None, metric: str | None = None) -> Tensor:
+        """A metric of the test graphs, of all runs that did not diverge at once.
+
+        Accuracies, F1, ROC-AUC and average precision are in percent.
+
+        Args:
+            rule: what chose the epochs: the metric that selected (the default), or "loss".
+            metric: which metric; by default the one that selected.
+        """
+        rule, name = rule or self.metric.name, metric or self.metric.name
+        counted = [run for run in self.runs if not run.lost]
+        if name != self.metric.name and counted and name not in counted[0].measured[rule]:
+            there = ", ".join(counted[0].measured[rule])
+            raise ValueError(f"the runs have no {name}: choose one of {there}.")
+        own = name == self.metric.name
+        found = [run.test[rule][0] if own else run.measured[rule][name] for run in counted]
+        return METRICS[name].factor * torch.tensor(found, dtype=torch.float64)
+
+    def accuracies(self, rule: str | None = None) -> Tensor:
         """Test accuracies in percent, of all runs that did not diverge at once."""
-        found = [100 * run.test[rule][0] for run in self.runs if not run.lost]
-        return torch.tensor(found, dtype=torch.float64)
+        return self.values(rule, "accuracy")
 
-    def mean(self, rule: str = "accuracy") -> float:
-        """Mean test accuracy in percent; NaN if all runs diverged."""
-        return float(self.accuracies(rule).mean())
+    def mean(self, rule: str | None = None, metric: str | None = None) -> float:
+        """Mean of :meth:`values`; NaN if all runs diverged."""
+        return float(self.values(rule, metric).mean())
 
-    def std(self, rule: str = "accuracy") -> float:
-        """Standard deviation over runs, in percentage points (n − 1); 0 for a single run."""
-        values = self.accuracies(rule)
+    def std(self, rule: str | None = None, metric: str | None = None) -> float:
+        """Standard deviation of :meth:`values` over runs (n − 1); 0 for a single run."""
+        values = self.values(rule, metric)
         return float(values.std(correction=min(1, len(values) - 1)))
 
     def remove_checkpoints(self) -> None:
@@ -183,8 +243,10 @@ class Result:
         return {
             "dataset": self.dataset,
             "settings": flat(self.architecture, self.protocol),
-            "test_accuracy": {
-                f"by_{rule}": {"mean": self.mean(rule), "std": self.std(rule)} for rule in RULES
+            "metric": self.metric.name,
+            f"test_{self.metric.name}": {
+                f"by_{rule}": {"mean": self.mean(rule), "std": self.std(rule)}
+                for rule in self.rules
             },
             "num_test": self.num_test,
             "largest_class": self.largest_class,
@@ -193,7 +255,3 @@ class Result:
             "device": self.device,
             "stack": self.stack,
         }
-
-
-def _percent(accuracy: float, loss: float) -> dict[str, float]:
-    return {"accuracy": 100 * accuracy, "loss": loss}

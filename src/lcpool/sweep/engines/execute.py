@@ -20,6 +20,7 @@ import torch_geometric
 import lcpool
 from lcpool.data import GraphSet
 from lcpool.models.own import OwnCodeError, own_errors
+from lcpool.sweep import predictions
 from lcpool.sweep.engine import (
     Begun,
     Ended,
@@ -40,6 +41,8 @@ from lcpool.train.api import own_code
 from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.device import device_name, free_memory, in_stacks, is_fault, stack_size
 from lcpool.train.loop import training
+from lcpool.train.metrics import METRICS
+from lcpool.train.tasks import LOSS
 
 
 class InlineEngine:
@@ -131,8 +134,9 @@ def train_stack(
         yield from map(Noted, notes)
         notes.clear()
         going = sum(not run.ended(trainer.protocol) for run in trainer.runs)
-        accuracy = fmean(run.curves[-1][2] for run in trainer.runs)
-        yield EpochDone(trainer.epoch, going, len(runs), accuracy)
+        value = fmean(run.curves[-1][2] for run in trainer.runs)
+        shown = trainer.metric.written(value, 1 if trainer.metric.percent else 4)
+        yield EpochDone(trainer.epoch, going, len(runs), shown)
     yield from map(Noted, notes)
     if trainer.tested:
         yield Finished(_rows(trainer, [cell for cell, _ in runs], json.dumps(mates)))
@@ -152,7 +156,7 @@ def _rows(trainer: Trainer, cells: Sequence[Cell], mates: str) -> list[Row]:
     return [
         {
             "cell": cell.id,
-            **figures(run),
+            **figures(run, trainer.task.name),
             **{f"num_{part}": len(getattr(split, part)) for part in split._fields},
             # A run's share of the time is its share of the epochs.
             "seconds": trainer.seconds * run.epochs / epochs,
@@ -162,26 +166,34 @@ def _rows(trainer: Trainer, cells: Sequence[Cell], mates: str) -> list[Row]:
     ]
 
 
-def figures(run: Run) -> Row:
+def figures(run: Run, task: str = "classes") -> Row:
     """The results of a run; accuracies in percent, None where no epoch was ever chosen."""
-    by_accuracy, by_loss = run.choices["accuracy"], run.choices["loss"]
+    metric, by_metric, by_loss = METRICS[run.metric], run.choices[run.metric], run.choices[LOSS]
+    rules = {"": run.metric, "_by_loss": LOSS}
     chosen = {
-        "test_accuracy": 100 * run.test["accuracy"][0],
-        "test_accuracy_by_loss": 100 * run.test["loss"][0],
-        "val_accuracy": 100 * by_accuracy.accuracy,
+        **{
+            f"test_{name}{ending}": one.factor * run.measured[rule].get(name, math.nan)
+            for name, one in METRICS.items()
+            for ending, rule in rules.items()
+        },
+        "val_accuracy": 100 * by_metric.value if run.metric == "accuracy" else math.nan,
+        "val_metric": metric.factor * by_metric.value,
         "val_loss": by_loss.loss,
-        "epoch": by_accuracy.epoch,
+        "epoch": by_metric.epoch,
         "epoch_by_loss": by_loss.epoch,
-        "constant": run.constant.get("accuracy", math.nan),
-        "constant_by_loss": run.constant.get("loss", math.nan),
+        "constant": run.constant.get(run.metric, math.nan),
+        "constant_by_loss": run.constant.get(LOSS, math.nan),
     }
     return {
         **{name: _known(value) if not run.lost else None for name, value in chosen.items()},
         "run": int(run.number),
         "epochs": run.epochs,
         "diverged": run.diverged,
+        "task": task,
+        "metric": run.metric,
         "largest_class": _known(100 * run.largest_class),
         "curves": pack(run.curves),
+        "predictions": predictions.pack(predictions.of_run(run)),
     }
 
 

@@ -1,0 +1,234 @@
+"""What the readers share: features, edges and targets as the columns of a graph set."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch_geometric.utils import cumsum
+
+from lcpool.data.checks import DatasetError
+from lcpool.data.files import TOO_MUCH, Array, max_bytes
+from lcpool.data.graphset import (
+    MAX_DEGREE,
+    GraphSet,
+    TaskName,
+    degree_features,
+    gather_targets,
+)  # fmt: skip
+from lcpool.data.splits import Split
+
+# The widest range of labels with a column for each value in it, used or not.
+MAX_SPAN = 4096
+PARTS = ("train", "val", "test")
+
+
+def one_hot(where: str, codes: Iterable[tuple[Array, int]], others: Array) -> Array:
+    """Categories as one-hot columns, then ``others``, ``[rows, columns]``, float32.
+
+    Args:
+        where: how an error calls these features.
+        codes: per categorical feature the category of each row, from 0, and how many there are.
+            A category that is not among them gives zeros.
+        others: the features that are numbers, ``[rows, any]``.
+    """
+    codes = list(codes)
+    rows, at = len(others), 0
+    check_size(where, rows, sum(size for _, size in codes) + others.shape[1])
+    features = np.zeros((rows, sum(size for _, size in codes) + others.shape[1]), np.float32)
+    for code, size in codes:
+        known = np.flatnonzero((code >= 0) & (code < size))
+        features[known, at + code[known]] = 1
+        at += size
+    features[:, at:] = others
+    return features
+
+
+def check_size(where: str, rows: int, width: int) -> None:
+    """Raise if there would be more features than :func:`~lcpool.data.files.max_bytes`."""
+    if rows * width > max_bytes():
+        raise DatasetError(f"{where}: {rows} rows of {width} features, {TOO_MUCH}")
+
+
+def integer_categories(values: Array, most: int = MAX_SPAN) -> tuple[int, ...]:
+    """How many categories each column of integers has, from 0; empty if these are numbers."""
+    if not values.size or not (np.isfinite(values) & (values == np.floor(values))).all():
+        return ()
+    low, high = values.min(), values.max(axis=0)
+    return () if low < 0 or (high >= most).any() else tuple(int(top) + 1 for top in high)
+
+
+def coalesce(edges: Array, num_nodes: int) -> tuple[Array, Array]:
+    """The edges sorted, each once and without self-loops, and where each is first."""
+    between = np.flatnonzero(edges[0] != edges[1])
+    keys = edges[0, between] * num_nodes + edges[1, between]
+    keys, first = np.unique(keys, return_index=True)
+    return np.stack(np.divmod(keys, max(num_nodes, 1))), between[first]
+
+
+class Column(NamedTuple):
+    """One feature of all nodes or of all edges: numbers, rows of numbers, or words."""
+
+    name: str
+    values: Sequence[Any]
+    levels: tuple[str, ...] = ()  # all words that there can be, if these are known
+
+
+def features(
+    where: str, place: Callable[[int], str], rows: int, columns: Iterable[Column]
+) -> tuple[Array | None, tuple[int, ...]]:
+    """Columns as one matrix: words one-hot, then the numbers; and how many words each has.
+
+    None where there are no columns. Words are numbered in alphabetical order.
+
+    Args:
+        where: how an error calls these features.
+        place: how an error calls a row.
+        rows: how many rows there are.
+        columns: the features.
+    """
+    codes, found = [], [np.empty((rows, 0))]
+    for column in columns:
+        if any(isinstance(value, str) for value in column.values):
+            codes.append(_numbered(where, place, column))
+        else:
+            found.append(_number_rows(place, column))
+    if not codes and len(found) == 1:
+        return None, ()
+    return one_hot(where, codes, np.concatenate(found, axis=1)), tuple(size for _, size in codes)
+
+
+def _numbered(where: str, place: Callable[[int], str], column: Column) -> tuple[Array, int]:
+    """The number of each row's word, and how many there are."""
+    for row, word in enumerate(column.values):
+        if not isinstance(word, str):
+            problem = (
+                "is missing" if word is None else f"is {repr(word)[:40]}, but others are words"
+            )
+            raise DatasetError(f"{place(row)}: '{column.name}' {problem}.")
+    levels = column.levels or tuple(sorted(set(column.values)))
+    if len(levels) > MAX_SPAN:
+        raise DatasetError(
+            f"{where}: '{column.name}' has {len(levels)} different words, of which each would be a "
+            f"column; {MAX_SPAN} are the limit. Remove it if these are names."
+        )
+    number = {word: n for n, word in enumerate(levels)}
+    return np.array([number[word] for word in column.values]), len(levels)
+
+
+def _number_rows(place: Callable[[int], str], column: Column) -> Array:
+    """The numbers of each row, ``[rows, any]``."""
+    found: list[Array] = []
+    for row, value in enumerate(column.values):
+        try:
+            plain = isinstance(value, numbers.Real)  # Also numpy's, and True and False.
+            values = np.atleast_1d(np.asarray(value, np.float64) if plain else _array(value))
+        except (TypeError, ValueError, OverflowError, RuntimeError):
+            kinds = "a number, a list of numbers or a word, and of one kind for all"
+            shown = repr(value)[:40]
+            raise DatasetError(f"{place(row)}: '{column.name}' is {shown}, not {kinds}.") from None
+        if not (np.abs(values) <= np.finfo(np.float32).max).all():
+            problem = "is missing, not finite, or too large for float32"
+            raise DatasetError(f"{place(row)}: '{column.name}' {problem}.")
+        found.append(values)
+        if len(values) != len(found[0]):
+            widths = f"{len(values)} numbers, that of the first has {len(found[0])}"
+            raise DatasetError(f"{place(row)}: '{column.name}' has {widths}.")
+    return np.stack(found) if found else np.empty((0, 1))
+
+
+def _array(value: Any) -> Array:
+    """A list, array or tensor of numbers."""
+    if value is None or isinstance(value, str | bytes | dict):
+        raise TypeError
+    values = np.asarray(value)
+    if values.ndim > 1 or values.dtype.kind not in "biuf":
+        raise TypeError
+    return values.astype(np.float64)
+
+
+def both_ways(edges: Array, attr: Array | None) -> tuple[Array, Array | None]:
+    """Every edge in both directions, with the same attributes."""
+    doubled = np.concatenate([edges, edges[::-1]], axis=1)
+    return doubled, None if attr is None else np.concatenate([attr, attr])
+
+
+def in_columns(
+    name: str,
+    graph: Array,
+    num_graphs: int,
+    edges: Array,
+    x: Array | None,
+    edge_attr: Array | None = None,
+    where: str = "",
+    **others: Any,
+) -> GraphSet:
+    """A graph set of nodes and edges in any order.
+
+    Args:
+        name: of the set.
+        graph: the number of each node's graph, ``[nodes]``.
+        num_graphs: how many there are; some may have no nodes.
+        edges: numbers of nodes, ``[2, edges]``. Repeated edges and self-loops are left out.
+        x: the features of the nodes, or None for their degrees.
+        edge_attr: the features of the edges, or None.
+        where: how an error calls what the nodes are from; by default the name.
+        others: further fields of :class:`~lcpool.data.GraphSet`.
+    """
+    if x is None:
+        check_size(where or name, len(graph), MAX_DEGREE + 1)
+    # Nodes in order of their graph, and edges in order of their nodes, are what columns need.
+    order = np.argsort(graph, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    found, first = coalesce(place[edges], len(graph))
+    edge_index, of_edge = torch.from_numpy(found), graph[order][found[0]]
+    return GraphSet(
+        name=name,
+        x=degree_features(edge_index, len(graph)) if x is None else torch.from_numpy(x[order]),
+        edge_index=edge_index,
+        node_ptr=cumsum(torch.from_numpy(np.bincount(graph, minlength=num_graphs))),
+        edge_ptr=cumsum(torch.from_numpy(np.bincount(of_edge, minlength=num_graphs))),
+        edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr[first]),
+        **others,
+    )
+
+
+def targets(where: str, y: Any, count: int, task: TaskName | None) -> dict[str, Any]:
+    """The fields ``y``, ``classes``, ``task`` and ``target_names`` of a graph set.
+
+    Args:
+        where: how an error calls the targets.
+        y: one per graph: a list, an array, a tensor, a pandas series or frame, or None.
+        count: how many graphs there are.
+        task: what they are, if it is not to be told from them.
+    """
+    names = tuple(map(str, y.columns)) if hasattr(y, "columns") else ()
+    rows = [None] * count if y is None else _listed(where, y)
+    if len(rows) != count:
+        raise DatasetError(f"{where}: {len(rows)} targets for {count} graphs.")
+    column, classes, found = gather_targets(where, rows, task)
+    return {
+        "y": column,
+        "classes": classes,
+        "task": found,
+        "target_names": names if found != "classes" else (),
+    }
+
+
+def _listed(where: str, y: Any) -> list[Any]:
+    """The targets one by one."""
+    y = y.to_numpy() if hasattr(y, "to_numpy") else y
+    if isinstance(y, str) or not hasattr(y, "__len__") or not hasattr(y, "__iter__"):
+        problem = "'y' must be a list, an array, a tensor or a pandas object"
+        raise DatasetError(f"{where}: {problem} with a target per graph, not {type(y).__name__}.")
+    rows = y.tolist() if hasattr(y, "tolist") else list(y)
+    return rows if isinstance(rows, list) else [rows]
+
+
+def as_split(parts: Sequence[Array]) -> Split:
+    """Numbers of graphs for training, validation and test."""
+    return Split(*(torch.from_numpy(part.astype(np.int64)) for part in parts))

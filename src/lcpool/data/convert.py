@@ -1,0 +1,169 @@
+"""Graphs of your own in columns: PyG's, networkx's, tables, SMILES. Errors name the converter.
+
+What :func:`lcpool.data.load_dataset` takes beside names and paths of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from lcpool.data import ogb
+from lcpool.data.checks import DatasetError, warn_once
+from lcpool.data.columns import as_split, integer_categories, targets
+from lcpool.data.from_networkx import is_networkx, read_networkx
+from lcpool.data.graphset import INTEGERS, GraphSet, TaskName
+from lcpool.data.smiles import read_smiles, with_categories
+from lcpool.data.splits import Split
+from lcpool.data.tables import as_tables, from_frame, graphs_of, is_frame
+
+# What makes PyG graphs or networkx graphs of those of other packages.
+CONVERTERS = {
+    "dgl": "torch_geometric.utils.from_dgl",
+    "rdkit": "torch_geometric.utils.from_rdmol",
+    "igraph": "graph.to_networkx()",
+    "scipy": "torch_geometric.utils.from_scipy_sparse_matrix",
+    "cugraph": "torch_geometric.utils.from_cugraph",
+    "trimesh": "torch_geometric.utils.from_trimesh",
+    "numpy": "networkx.from_numpy_array, if these are adjacency matrices",
+    "torch": "torch_geometric.utils.dense_to_sparse, if these are adjacency matrices",
+    "HeteroData": "graph.to_homogeneous()",
+    "dict": "torch_geometric.data.Data.from_dict",
+    "tuple": "For (graph, label) pairs of OGB's, ogb.graphproppred.PygGraphPropPredDataset",
+}
+
+
+def convert(
+    source: Any, items: list[Any], name: str | None, y: Any, task: TaskName | None
+) -> GraphSet:
+    """A graph set of graphs in memory.
+
+    Args:
+        source: PyG graphs in a list, a batch, a loader or a dataset; networkx graphs; a list of
+            SMILES; a frame with a column ``smiles``; or tables, ``{"edges": …, "nodes": …,
+            "graphs": …}`` (:mod:`lcpool.data.tables`).
+        items: what :func:`single_graphs` gives for it.
+        name: what to call the set; by default its own name, or "graphs".
+        y: targets in place of those that the graphs have, one per graph.
+        task: what the targets are, as for :meth:`~lcpool.data.GraphSet.from_graphs`.
+    """
+    own = getattr(source, "name", None) if name is None else name
+    called = own if isinstance(own, str) else "graphs"
+    if isinstance(source, Mapping):
+        return graphs_of(as_tables(source), called, y, task)
+    if is_frame(source):
+        if "smiles" not in source.columns:
+            raise DatasetError(
+                f"{called}: a frame alone needs a column 'smiles'. Graphs in tables are passed as "
+                f'{{"edges": frame, "nodes": frame, "graphs": frame}}.'
+            )
+        return graphs_of({"graphs": from_frame(called, source)}, called, y, task)
+    if items and all(isinstance(item, str) for item in items):
+        molecules = read_smiles(items, called, lambda number: f"{called}: molecule {number}")
+        return replace(molecules, **targets(called, y, len(items), task))
+    if items and all(map(is_networkx, items)):
+        return read_networkx(items, called, y, task)
+    _check_graphs(called, items)
+    return _from_pyg(source, items, called, y, task)
+
+
+def single_graphs(graphs: Any) -> list[Any]:
+    """Graphs one by one; batches of PyG are taken apart. Tables stay as they are."""
+    single = isinstance(graphs, Data | Mapping) or is_frame(graphs) or is_networkx(graphs)
+    if single or not isinstance(graphs, Iterable):
+        graphs = [graphs]
+    found: list[Any] = []
+    for item in graphs:
+        found += item.to_data_list() if isinstance(item, Batch) else [item]
+    return found
+
+
+def _check_graphs(name: str, items: list[Any]) -> None:
+    """Raise unless all are PyG graphs, and name what converts the others."""
+    for number, item in enumerate(items):
+        if not isinstance(item, Data):
+            kind = type(item)
+            package = kind.__module__.partition(".")[0]
+            known = CONVERTERS.get(kind.__name__, CONVERTERS.get(package))
+            hint = f" {known} makes such graphs." if known else ""
+            if known is None:
+                hint = ' Pass several datasets by name: {"a": graphs, "b": others}.'
+            raise DatasetError(
+                f"{name}: expected graphs of PyG (torch_geometric.data.Data) or networkx, SMILES "
+                f"or tables, all of one kind; number {number} is "
+                f"{kind.__module__}.{kind.__name__}.{hint}"
+            )
+
+
+def _from_pyg(
+    source: Any, graphs: list[Data], name: str, y: Any, task: TaskName | None
+) -> GraphSet:
+    """PyG graphs, or a dataset of PyG's or OGB's."""
+    if y is not None:
+        found = GraphSet.from_graphs([_without_targets(graph) for graph in graphs], name)
+        found = replace(found, **targets(name, y, len(graphs), task))
+    else:
+        # OGB's datasets say what they are for.
+        regression = getattr(source, "task_type", None) == "regression"
+        found = GraphSet.from_graphs(graphs, name, task or ("values" if regression else None))
+    molecules = name.replace("-", "_").startswith(ogb.MOLECULES)
+    nodes = _categories(graphs, "x", ogb.ATOMS if molecules else ())
+    edges: tuple[int, ...] = ()
+    if found.edge_attr is not None:
+        edges = _categories(graphs, "edge_attr", ogb.BONDS if molecules else ())
+    if nodes:
+        if not molecules:
+            warn_once(
+                f"{name}: 'x' has integers, which are taken for categories, from 0, and become "
+                f"{sum(nodes)} one-hot columns. If they are numbers: graph.x = graph.x.float()."
+            )
+        found = with_categories(found, nodes, edges)
+    return replace(found, splits=_ogb_split(source, len(graphs)))
+
+
+def _without_targets(graph: Data) -> Data:
+    graph = graph.__copy__()
+    graph.y = None
+    return graph
+
+
+def _categories(graphs: list[Data], key: str, usual: tuple[int, ...]) -> tuple[int, ...]:
+    """How many categories each column of integers has; empty for numbers, and for 0 and 1 alone."""
+    parts = [getattr(graph, key, None) for graph in graphs]
+    if not all(map(_is_integers, parts)):
+        return ()
+    tensors = [part.cpu() for part in parts if isinstance(part, Tensor)]
+    columns = [part.reshape(len(part), -1).numpy() for part in tensors if part.numel()]
+    if len({column.shape[1] for column in columns}) != 1:
+        return ()
+    sizes = integer_categories(np.concatenate(columns))
+    if len(sizes) == len(usual) and all(map(int.__le__, sizes, usual)):
+        return usual
+    return sizes if any(size > 2 for size in sizes) else ()  # One-hot columns are integers, too.
+
+
+def integer_features(graphs: list[Data], width: int) -> bool:
+    """Whether all graphs have integers as features, ``width`` per node."""
+    return all(
+        _is_integers(graph.x) and graph.x.numel() == width * graph.num_nodes for graph in graphs
+    )
+
+
+def _is_integers(values: Any) -> bool:
+    return isinstance(values, Tensor) and values.dtype in INTEGERS
+
+
+def _ogb_split(source: Any, count: int) -> tuple[Split, ...]:
+    """The split of an OGB dataset, unless some of its graphs were picked."""
+    if not hasattr(source, "get_idx_split"):
+        return ()
+    parts = [torch.as_tensor(source.get_idx_split()[key]) for key in ("train", "valid", "test")]
+    if sum(map(len, parts)) != count:
+        return ()
+    return (as_split([part.numpy() for part in parts]),)

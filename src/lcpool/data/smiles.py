@@ -1,0 +1,72 @@
+"""Molecules written as SMILES, by PyG's converter, which needs RDKit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import from_smiles
+from torch_geometric.utils.smiles import e_map, x_map
+
+from lcpool.data.checks import DatasetError
+from lcpool.data.columns import one_hot
+from lcpool.data.graphset import GraphSet
+
+# Categories of each feature of atoms and bonds, as PyG's converter has them.
+ATOMS = tuple(map(len, x_map.values()))
+BONDS = tuple(map(len, e_map.values()))
+
+
+def read_smiles(smiles: Sequence[str], name: str, place: Callable[[int], str]) -> GraphSet:
+    """A graph set of molecules without targets.
+
+    Atoms and bonds have the categories of PyG's ``from_smiles``, used or not, so that a network
+    trained on some molecules fits others.
+
+    Args:
+        smiles: the molecules.
+        name: what to call the set.
+        place: how an error calls a molecule.
+    """
+    try:
+        from rdkit import Chem, rdBase
+    except ModuleNotFoundError:
+        raise DatasetError(
+            f"{name}: molecules in SMILES need RDKit: pip install rdkit. (Names of datasets are "
+            f"passed one at a time.)"
+        ) from None
+    rows: list[Data] = []
+    for number, text in enumerate(smiles):
+        with rdBase.BlockLogs():  # It would print what the error says.
+            molecule = Chem.MolFromSmiles(text)
+        # PyG makes an empty graph of what is no SMILES.
+        if molecule is None or not text.strip():
+            raise DatasetError(f"{place(number)}: '{text[:60]}' is no SMILES that RDKit reads.")
+        try:
+            rows.append(from_smiles(text))
+        except ValueError as error:
+            problem = f"has an atom or bond that PyG's converter does not know ({error})"
+            raise DatasetError(f"{place(number)}: '{text[:60]}' {problem}.") from None
+    if not rows:
+        raise DatasetError(f"{name}: there are no molecules.")
+    found = GraphSet.from_graphs(rows, name)
+    return with_categories(found, ATOMS, BONDS)
+
+
+def with_categories(
+    graphs: GraphSet, nodes: tuple[int, ...], edges: tuple[int, ...] = ()
+) -> GraphSet:
+    """The graphs with integers in ``x`` and, if ``edges`` is given, ``edge_attr`` one-hot."""
+    x = _one_hot(f"{graphs.name}: 'x'", graphs.x, nodes)
+    attr = graphs.edge_attr
+    if attr is not None and edges:
+        attr = _one_hot(f"{graphs.name}: 'edge_attr'", attr, edges)
+    return replace(graphs, x=x, edge_attr=attr, categories=nodes)
+
+
+def _one_hot(where: str, values: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
+    codes = zip(values.long().numpy().T, sizes, strict=True)
+    return torch.from_numpy(one_hot(where, codes, np.empty((len(values), 0))))

@@ -1,0 +1,107 @@
+"""Predictions of test graphs in the store and in an export."""
+
+import numpy as np
+import pytest
+from sklearn import metrics as sk
+from targets import with_labels, with_values
+
+from lcpool.data import builtin
+from lcpool.sweep import predictions
+from lcpool.sweep.compare import compare
+from lcpool.sweep.predictions import KeptPredictions
+from lcpool.sweep.results import Results, key
+
+QUICK = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu", "pools": ["nopool", "topkpool"]}
+DATASETS = {"A": builtin(num_graphs=40), "L": with_labels(40, missing=0.1), "V": with_values(40)}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "runs.sqlite"
+    compare(DATASETS, store=path, **QUICK)
+    return Results.read(path)
+
+
+def recomputed(name: str, one: KeptPredictions, outputs) -> dict[str, float]:
+    """What scikit-learn says of the predictions, as the table has it."""
+    if name == "A":
+        y = one.target[:, 0]
+        return {
+            "accuracy": 100 * sk.accuracy_score(y, outputs.argmax(1)),
+            "macro_f1": 100 * sk.f1_score(y, outputs.argmax(1), average="macro"),
+        }
+    if name == "V":
+        return {
+            "rmse": sk.root_mean_squared_error(one.target, outputs),
+            "mae": sk.mean_absolute_error(one.target, outputs),
+            "r2": sk.r2_score(one.target, outputs),
+        }
+    right = [
+        np.mean((s[~np.isnan(y)] > 0) == y[~np.isnan(y)])
+        for s, y in zip(outputs.T, one.target.T, strict=True)
+    ]
+    return {"accuracy": 100 * np.mean(right)}
+
+
+def test_every_metric_can_be_computed_from_the_predictions(stored, tmp_path):
+    again = Results.read(stored.write(tmp_path))
+    for results in (stored, again):
+        assert len(results.predictions) == len(results.runs) == 12
+        for row in results.runs.to_dict("records"):
+            one = results.predictions[key(row)]
+            graphs = DATASETS[row["dataset"]]
+            truth = graphs.targets[one.graphs.astype(int)].numpy().reshape(len(one.graphs), -1)
+            np.testing.assert_array_equal(one.target, truth)
+            for ending, outputs in (("", one.outputs), ("_by_loss", one.outputs_by_loss)):
+                for name, value in recomputed(row["dataset"], one, outputs).items():
+                    assert row[f"test_{name}{ending}"] == pytest.approx(value, rel=1e-6), name
+
+
+def test_runs_say_what_was_predicted_and_measured(stored):
+    runs = stored.runs.set_index("dataset")
+    assert runs["task"].groupby(level=0).first().to_dict() == {
+        "A": "classes", "L": "labels", "V": "values",
+    }  # fmt: skip
+    assert set(runs.loc["V", "metric"]) == {"rmse"}
+    assert runs.loc["V", "test_accuracy"].isna().all()
+    assert runs.loc["V", "test_r2"].notna().all()
+    assert runs.loc["A", "test_roc_auc"].between(0, 100).all()
+    assert runs.loc["A", "test_rmse"].isna().all()
+    assert (runs.loc["A", "val_metric"] == runs.loc["A", "val_accuracy"]).all()
+
+
+def test_some_runs_keep_their_predictions(stored):
+    part = stored.where(dataset="L")
+    assert set(part.predictions) == {key(row) for row in part.runs.to_dict("records")}
+
+
+def test_predictions_keep_every_bit():
+    random = np.random.default_rng(0)
+    one = KeptPredictions(
+        np.arange(5, dtype=np.uint32),
+        np.full((5, 2), np.nan, np.float32),
+        random.normal(size=(5, 3)).astype(np.float32),
+        random.normal(size=(5, 3)).astype(np.float32),
+    )
+    for found in (
+        predictions.unpack(predictions.pack(one)),
+        predictions.from_arrays(predictions.to_arrays([None, one, None]))[1],
+    ):
+        for ours, theirs in zip(found, one, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+            assert ours.dtype == theirs.dtype
+    assert predictions.from_arrays(predictions.to_arrays([None, one]))[0] is None
+
+
+def test_damaged_predictions_are_noticed(tmp_path):
+    arrays = predictions.to_arrays(
+        [KeptPredictions(np.zeros(2, np.uint32), *(np.zeros((2, 1), np.float32),) * 3)]
+    )
+    arrays["test_outputs"] = arrays["test_outputs"][:1]
+    with pytest.raises(ValueError, match="test_outputs"):
+        predictions.from_arrays(arrays)
+
+
+def test_a_metric_that_does_not_fit_is_refused_before_training():
+    with pytest.raises(ValueError, match="V: 'metric' cannot be accuracy for values"):
+        compare({"V": DATASETS["V"]}, metric="accuracy", **QUICK)
