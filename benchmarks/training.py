@@ -62,7 +62,7 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from lcpool import LCPooling
 from lcpool.data import GraphSet, load_dataset
-from lcpool.models import BACKBONES, CONVS, Architecture, make_pooling
+from lcpool.models import BACKBONES, Architecture, make_pooling
 from lcpool.models.backbone import pooled_clusters
 from lcpool.train import Protocol, Trainer
 from lcpool.train.loop import EVAL_BATCH
@@ -647,7 +647,7 @@ def arguments() -> argparse.Namespace:
         help=f"any of {', '.join(CHOICES)}; by default {', '.join(POOLS)}")  # fmt: skip
     add("--runs", type=int, default=10, help="runs that lcpool trains as one")
     add("--backbone", choices=BACKBONES, default="hierarchical")
-    add("--conv", choices=CONVS, default="gcn")
+    add("--conv", choices=SPARSE_CONVS, default="gcn")
     add("--hidden", type=int, default=128, help="width of the network")
     add("--epochs", type=int, default=2, help="epochs timed at a time")
     add("--repeats", type=int, default=5, help="how often each loop has its turn")

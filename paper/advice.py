@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lcpool.models import BACKBONES, CONVS
+from lcpool.models import BACKBONES
 from lcpool.report.words import signed
-from lcpool.settings import POOLS
+from lcpool.settings import PAPER_CONVS, POOLS
 from paper import choosing
 from paper.datasets import paper_datasets
 from paper.published import OURS
@@ -93,7 +93,7 @@ def caption(audit: Audit) -> str:
 
 def _lacking(report: PaperReport) -> list[str]:
     """How many of the paper's cells have runs; nothing where all have."""
-    cells = len(paper_datasets()) * len(BACKBONES) * len(CONVS) * len(POOLS)
+    cells = len(paper_datasets()) * len(BACKBONES) * len(PAPER_CONVS) * len(POOLS)
     there = int(report.cells["default"].sum())
     return [] if there == cells else [f"Only {there} of the paper's {cells} cells have runs."]
 

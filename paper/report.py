@@ -9,13 +9,14 @@ from typing import Self
 
 import pandas as pd
 
-from lcpool.models import BACKBONES, CONVS, POOLINGS
+from lcpool.models import BACKBONES, POOLINGS
 from lcpool.report import Comparison, Report
 from lcpool.report.cells import CELL, GROUP, Names, choose
 from lcpool.report.findings import left_out_in_words
 from lcpool.report.page import DifferenceTable, datasets_sheet, page, splits_sheet
 from lcpool.report.statistics import FEWEST_RUNS
 from lcpool.report.words import listed
+from lcpool.settings import PAPER_CONVS
 from lcpool.sweep.results import Results
 from paper.claims import Claim, claims
 from paper.datasets import paper_datasets
@@ -113,7 +114,12 @@ class PaperReport(Report):
 
 def as_paper(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs that the paper's claims are about, of cells that have enough of them."""
-    known = {"dataset": paper_datasets(), "backbone": BACKBONES, "conv": CONVS, "name": POOLINGS}
+    known = {
+        "dataset": paper_datasets(),
+        "backbone": BACKBONES,
+        "conv": PAPER_CONVS,
+        "name": POOLINGS,
+    }
     its = runs["default"]
     for column, names in known.items():
         its = its & runs[column].isin(list(names))

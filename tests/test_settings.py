@@ -61,6 +61,14 @@ def test_a_configuration_is_flat_sorted_json_and_reads_back():
             read_config_text(wrong)
 
 
+def test_a_later_setting_is_in_the_text_where_it_is_not_the_default():
+    network, protocol = Architecture(depth=2, conv="gin"), Protocol(weight_decay=0.01)
+    text = config_text(network, protocol)
+    assert {"depth", "weight_decay"} < set(json.loads(text))
+    assert "dropout" not in json.loads(text)
+    assert read_config_text(text) == flat(network, protocol)
+
+
 def test_equal_settings_have_equal_text():
     assert config_text(Architecture(), Protocol(lr=1)) == config_text(
         Architecture(), Protocol(lr=1.0)
@@ -87,7 +95,8 @@ def test_what_is_written_on_a_command_line(name, text, value):
     [
         ("hidden", 0), ("hidden", 1.0), ("hidden", True), ("hidden", None), ("lr", math.nan),
         ("lr", 0), ("batch_size", 1), ("seed", -1), ("conv", "gat"), ("hops", 0), ("pool", 3),
-        ("self_loops", 1), ("score_channels", 0), ("split", "both"),
+        ("self_loops", 1), ("score_channels", 0), ("split", "both"), ("dropout", 1),
+        ("dropout", math.nan), ("weight_decay", -0.1), ("weight_decay", math.inf), ("depth", 0),
     ],
 )  # fmt: skip
 def test_what_a_setting_cannot_be(name, value):

@@ -25,13 +25,13 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 SCOPES = NETWORK, POOLING, PROTOCOL = "The network", "The pooling", "The protocol"
 
 BackboneName = Literal["hierarchical", "plain"]
-ConvName = Literal["gcn", "graphconv"]
 # What selects the epoch, and is reported; lcpool.train.metrics computes them.
 MetricName = Literal[
     "auto", "accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "brier",
     "mae", "rmse", "r2",
 ]  # fmt: skip
 BACKBONES: tuple[str, ...] = get_args(BackboneName)
+PAPER_CONVS = ("gcn", "graphconv")
 # The paper's poolings, by its names: what is compared by default.
 POOLS = (
     "nopool", "topkpool", "sagpool", "asapool", "diffpool", "mincutpool", "lcpool", "lcpool*",
@@ -66,14 +66,16 @@ class Setting:
     scope: str  # the group it is shown in
     choices: tuple[Any, ...] = ()  # all allowed values, if they are few
     pattern: str = ""  # a regular expression of further values
+    own: bool = False  # beside the choices, a class of the user's own as module:Class
     least: float | None = None
     most: float = math.inf
     above: float | None = None  # a number must be finite and larger than this
     plural: str = ""  # a second name, for grids
     example: Any = None  # for error messages, where the default is None
     unset: str = ""  # what None stands for
-    later: bool = False  # whether runs of before it was added lack it, and had the default
     read_by: Callable[[str], bool] = lambda pool: True  # whether this pooling makes use of it
+    # Declared after stores of runs were first written, whose texts do not have it.
+    later: bool = False
 
     def checked(self, value: Any, name: str = "") -> Any:
         """The value, with numpy's numbers as Python's; an error if this setting cannot have it.
@@ -90,11 +92,13 @@ class Setting:
             value = int(value)
         elif isinstance(value, Real) and not isinstance(value, bool):
             value = float(value)
-        further = self.pattern and re.fullmatch(self.pattern, value)
+        own = self.own and ":" in value
+        further = own or bool(self.pattern and re.fullmatch(self.pattern, value))
         if self.choices and value not in self.choices and not further:
             listed = ", ".join(map(str, self.choices))
-            raise ValueError(f"'{name}' cannot be {value!r}: choose one of {listed}.")
-        if self.least is not None and value < self.least:
+            more = ", or pass a class of your own as 'module:Class'" if self.own else ""
+            raise ValueError(f"'{name}' cannot be {value!r}: choose one of {listed}{more}.")
+        if self.least is not None and not value >= self.least:  # nor NaN
             raise ValueError(f"'{name}' must be at least {self.least}, not {value}.")
         if self.least is not None and value > self.most:
             raise ValueError(f"'{name}' must be at most {self.most}, not {value}.")
@@ -152,9 +156,9 @@ def declared(group: type) -> dict[str, Setting]:
     found, hints = {}, get_type_hints(group)
     for one in fields(group):
         hint = hints[one.name]
-        choices = get_args(hint) if get_origin(hint) is Literal else ()
-        kinds = (type(choices[0]),) if choices else get_args(hint) or (hint,)
-        more = {"choices": choices, **one.metadata}
+        literal = get_args(hint) if get_origin(hint) is Literal else ()
+        kinds = (type(literal[0]),) if literal else get_args(hint) or (hint,)
+        more = {"choices": literal, **one.metadata}
         found[one.name] = Setting(one.name, kinds, one.default, **more)
     return found
 
@@ -178,7 +182,14 @@ class NetworkSettings(SettingsGroup):
         NETWORK,
         plural="backbones",
     )
-    conv: ConvName = setting("gcn", "The graph convolution.", NETWORK, plural="convs")
+    conv: str = setting(
+        "gcn",
+        "The graph convolution (gine reads edge attributes), or your own class as module:Class.",
+        NETWORK,
+        plural="convs",
+        choices=(*PAPER_CONVS, "gin", "gine"),
+        own=True,
+    )
     pool: str = setting(
         "lcpool",
         f"{', '.join(ALL_POOLS)}, tgp:NAME, or your own class as module:Class. lcpool-star is "
@@ -215,6 +226,26 @@ class NetworkSettings(SettingsGroup):
         3, "LCPool connects kept nodes at most this many hops apart.", POOLING,
         read_by=LCPOOLS.__contains__,
     )  # fmt: skip
+    depth: int = setting(
+        1, "Number of convolutions before each pooling, and after the last one.", NETWORK,
+        least=1, later=True,
+    )  # fmt: skip
+    readout: str = setting(
+        "mean+max",
+        "One row per graph from its nodes: mean, max, sum, or an aggregation of PyG such as std, "
+        "median, softmax or set2set; several are joined by +.",
+        NETWORK,
+        later=True,
+    )
+    dropout: float = setting(
+        0.0,
+        "Share of features that training sets to zero, after every hidden linear layer and every "
+        "convolution.",
+        NETWORK,
+        least=0,
+        most=0.99,
+        later=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -246,6 +277,14 @@ class ProtocolSettings(SettingsGroup):
     )
     seed: int = setting(
         0, "Seed of all random choices.", PROTOCOL, least=0, most=2**32 - 1, plural="seeds"
+    )
+    weight_decay: float = setting(
+        0.0,
+        "Adam adds this multiple of each parameter to its gradient.",
+        PROTOCOL,
+        least=0,
+        most=1,
+        later=True,
     )
 
 

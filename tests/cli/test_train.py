@@ -161,6 +161,63 @@ def test_an_error_inside_ones_own_pooling_names_its_line(
     assert ("edge_attr" in done.stderr) == (name == "Returns")
 
 
+FAULTY_CONVS = """\
+import torch
+class Fine(torch.nn.Module):
+    def __init__(self, a, b):
+        super().__init__()
+        self.lin = torch.nn.Linear(a, b)
+    def forward(self, x, edge_index):
+        self.look(x)
+        return self.lin(x)
+    def look(self, x):
+        pass
+class Raises(Fine):
+    def look(self, x):
+        raise RuntimeError("my own bug")
+class RaisesLater(Fine):
+    def look(self, x):
+        if len(x) > 4:
+            raise ValueError("too many nodes")
+class Narrow(Fine):
+    def forward(self, x, edge_index):
+        return x[:, :3]
+class Single(torch.nn.Linear):
+    def __init__(self, a):
+        super().__init__(a, a)
+class NeedsMore(Fine):
+    def forward(self, x, edge_index, edge_attr):
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Fine", ""),
+        ("Raises", "lcpool: faulty_convs.py:13: RuntimeError: my own bug"),
+        ("RaisesLater", "lcpool: faulty_convs.py:17: ValueError: too many nodes"),
+        ("Narrow", "lcpool: Narrow: a convolution is made as"),
+        ("Single", "lcpool: cannot make 'faulty_convs:Single' for 8 channels: "),
+        ("NeedsMore", "lcpool: 'faulty_convs:NeedsMore' reads edge attributes, and "),
+        ("NotThere", "lcpool: cannot import 'faulty_convs:NotThere'"),
+    ],
+)
+def test_a_convolution_of_ones_own_from_the_current_folder(
+    lcpool_train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+):
+    (tmp_path / "faulty_convs.py").write_text(FAULTY_CONVS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "faulty_convs", raising=False)
+    done = lcpool_train(*SMALL, "--epochs", 1, "--conv", f"faulty_convs:{name}", "--json")
+    assert done.exit_code == (2 if message else 0), done.stderr
+    if message:
+        assert done.stderr.splitlines()[-1].startswith(message)
+    else:
+        assert json.loads(done.stdout)["stack"] > 1
+
+
 def test_without_a_dataset_the_usage_is_shown(lcpool_train: Callable):
     done = lcpool_train()
     assert done.exit_code == 2
@@ -188,7 +245,9 @@ OTHER_VALUES = {
     "backbone": "plain", "conv": "graphconv", "pool": "sagpool", "hidden": 8, "norm": "layer",
     "poolings": 2, "ratio": 3, "score_channels": 5, "self_loops": False, "rescale": True,
     "hops": 2, "runs": 4, "lr": 0.1, "batch_size": 9, "epochs": 7, "patience": 6,
-    "metric": "roc_auc", "split": "shared", "seed": 11,
+    "metric": "roc_auc",
+    "split": "shared", "seed": 11, "depth": 2, "readout": "sum", "dropout": 0.5,
+    "weight_decay": 0.01,
 }  # fmt: skip
 OTHER = {
     name: (f"--{'no-' if value is False else ''}{name.replace('_', '-')}",)

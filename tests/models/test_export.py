@@ -32,18 +32,24 @@ def tensors(*index):
 
 
 @pytest.mark.parametrize(
-    ("pool", "conv", "strict"),
+    ("pool", "conv", "strict", "more"),
     [
-        ("lcpool", "gcn", False),
-        ("lcpool*", "graphconv", True),
-        ("asapool", "gcn", False),
-        ("diffpool", "gcn", False),
-        ("mincutpool", "gcn", True),
+        ("lcpool", "gcn", False, {}),
+        ("lcpool*", "graphconv", True, {}),
+        ("asapool", "gcn", False, {}),
+        ("diffpool", "gcn", False, {}),
+        ("mincutpool", "gcn", True, {}),
+        ("lcpool", "gin", True, {"depth": 2, "dropout": 0.5, "readout": "sum+max"}),
+        ("asapool", "gin", False, {"readout": "mean+std"}),
+        ("diffpool", "gin", False, {"readout": "softmax"}),
+        ("topkpool", "torch_geometric.nn:SAGEConv", False, {"readout": "set2set"}),
+        ("lcpool", "torch_geometric.nn:GATConv", False, {"readout": "attentional"}),
     ],
 )
-def test_an_exported_backbone_scores_other_graphs_as_before(pool, conv, strict):
+@pytest.mark.filterwarnings("ignore:The tensor attributes .*lstm")  # torch's, of any LSTM
+def test_an_exported_backbone_scores_other_graphs_as_before(pool, conv, strict, more):
     torch.manual_seed(0)
-    architecture = Architecture(hidden=8, pool=pool, conv=conv, poolings=2)
+    architecture = Architecture(hidden=8, pool=pool, conv=conv, poolings=2, **more)
     model = Classifier(Backbone.of(GRAPHS, architecture)).eval()
     nodes, edges = torch.export.Dim("nodes"), torch.export.Dim("edges", min=3)
     shapes = ({0: nodes}, {1: edges}, {0: nodes})

@@ -10,7 +10,7 @@ from torch import nn
 from lcpool import KMISPooling
 from lcpool.models import Architecture, make_pooling
 from lcpool.models.pooling import import_class
-from lcpool.train.api import pooling_code
+from lcpool.train.api import own_code
 
 EDGES = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
 
@@ -60,7 +60,7 @@ def test_a_pooling_of_tgp_is_a_pooling():
     assert make_pooling("tgp:pairs", 8, 1, options)(x, EDGES, batch=batch).loss == 0
     assert not pool.stackable
     assert import_class("tgp:pairs") is Pairs
-    assert pooling_code("tgp:pairs")
+    assert own_code(options)
     with pytest.raises(ValueError, match="choose one of pairs"):
         make_pooling("tgp:pears", 8, 3, options)
 

@@ -9,8 +9,10 @@ from sweep.sweeping import GRAPHS, small_jobs, write_tu
 
 from lcpool.data import DataWarning, builtin
 from lcpool.data.checks import warn_once
+from lcpool.models import Architecture
 from lcpool.settings import SETTINGS
-from lcpool.sweep.grid import Dataset, Grid, make_jobs, read_config, read_grids
+from lcpool.sweep.grid import Cell, Dataset, Grid, make_jobs, read_config, read_grids
+from lcpool.train import Protocol
 
 
 def test_the_paper_is_1920_trainings(monkeypatch):
@@ -199,6 +201,8 @@ MORE = {
     "pool": ("lcpool", "topkpool"), "hidden": (8, 16), "poolings": (1, 2), "ratio": (1, 1.0),
     "score_channels": (None, 4), "self_loops": (True, False), "rescale": (False, True),
     "lr": (0.1, 0.2), "batch_size": (8, 16), "epochs": (3, 4), "patience": (5, 6), "seed": (0, 1),
+    "depth": (1, 2), "readout": ("sum", "mean+std"), "dropout": (0.0, 0.5),
+    "weight_decay": (0.0, 0.1),
 }  # fmt: skip
 
 
@@ -206,3 +210,16 @@ def test_a_plural_is_the_same_setting():
     for name, one in SETTINGS.items():
         if one.plural:
             assert Grid.of(**{one.plural: one.default}) == Grid.of(**{name: [one.default]})
+
+
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
+def test_edge_attributes_are_part_of_a_cell_that_reads_them():
+    attributes = [torch.full((GRAPHS.edge_index.size(1), 2), value) for value in (0.0, 1.0)]
+    several = [replace(GRAPHS, edge_attr=attr) for attr in attributes]
+    datasets = [Dataset.of(graphs) for graphs in (GRAPHS, *several)]
+    for conv, different in (("gcn", 1), ("gine", 3)):
+        ids = {Cell(dataset, Architecture(conv=conv), Protocol()).id for dataset in datasets}
+        assert len(ids) == different, conv
+    changed = replace(datasets[1], source=several[1])
+    with pytest.raises(ValueError, match="changed"):
+        changed.load()

@@ -404,13 +404,16 @@ def test_a_part_of_graphs_without_features_is_enough_to_train_on():
         ("lcpool*", {"norm": "layer"}),
         ("diffpool", {}),  # its shape depends on the mean number of nodes
         ("torch_geometric.nn:TopKPooling", {}),
+        ("lcpool", {"conv": "gin", "depth": 2, "dropout": 0.5, "readout": "sum"}),
+        ("lcpool", {"conv": "torch_geometric.nn:GATConv", "readout": "mean+set2set"}),
+        ("topkpool", {"readout": "median+attentional"}),
     ],
 )
 def test_a_saved_model_is_the_same_model(pool, options, tmp_path):
     path = tmp_path / "model.pt"
     model = untrained(pool, **options)
     model.save(path)
-    loaded = Model.load(str(path), trust=":" in pool)
+    loaded = Model.load(str(path), trust=bool(model.network.architecture.own_classes))
     assert (loaded.classes, loaded.dataset, loaded.mean_nodes) == (
         model.classes,
         model.dataset,
@@ -553,13 +556,14 @@ def test_a_file_with_other_values_is_refused(tmp_path, name, value):
         Model.load(path)
 
 
-def test_a_module_that_a_file_names_is_imported_only_with_trust(tmp_path, monkeypatch):
+@pytest.mark.parametrize("part", ["pool", "conv"])
+def test_a_module_that_a_file_names_is_imported_only_with_trust(tmp_path, monkeypatch, part):
     (tmp_path / "named_by_a_file.py").write_text("raise SystemExit('executed')")
     monkeypatch.syspath_prepend(tmp_path)
     path = tmp_path / "model.pt"
     untrained().save(path)
     values = torch.load(path, weights_only=True)
-    values["architecture"]["pool"] = "named_by_a_file:Pooling"
+    values["architecture"][part] = "named_by_a_file:Pooling"
     torch.save(values, path)
     with pytest.raises(ValueError, match="trust=True"):
         Model.load(path)

@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from lcpool.cli.errors import FAILED, INTERRUPTED, UNFINISHED, say
-from lcpool.cli.train import check_own_pooling
+from lcpool.cli.train import check_own_class
 from lcpool.progress import clock, display
 from lcpool.settings import changed
 from lcpool.sweep.engine import Engine, in_short
@@ -53,9 +53,9 @@ def jobs_of(
     else:
         grids = [Grid.of(**over_each_other(Grid.paper() if paper else {}, settings))]
     networks = [network for grid in grids for network, _ in grid.configurations()]
-    own = {(a.pool, a.hidden, a.ratio): None for a in networks if ":" in a.pool}
-    for pool, hidden, ratio in own:
-        try_out(check_own_pooling, pool, hidden, ratio)
+    own = {(name, a.hidden, a.ratio): a for a in networks for name in a.own_classes}
+    for (name, *_), architecture in own.items():
+        try_out(check_own_class, name, architecture)
     return make_jobs(grids, root, stack)
 
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,9 +16,10 @@ import typer
 
 from lcpool.cli.errors import one_line_errors, say
 from lcpool.cli.options import given, setting_options
-from lcpool.settings import SETTINGS, in_groups
+from lcpool.settings import in_groups
 
 if TYPE_CHECKING:
+    from lcpool.models import Architecture
     from lcpool.train import Result
 
 STOPPED = "stopped; the same command continues from here."
@@ -56,7 +58,7 @@ def train(
     # A user's pooling may print; stdout is for the result.
     with one_line_errors(STOPPED), contextlib.redirect_stdout(sys.stderr):
         from lcpool.models import Architecture
-        from lcpool.models.pooling import own_errors
+        from lcpool.models.own import own_errors
         from lcpool.train import train as train_network
         from lcpool.train.device import pick_device
 
@@ -64,12 +66,12 @@ def train(
         if save is not None:
             _check_file(save)
         said = given(context, settings)
-        pool = said.get("pool", SETTINGS["pool"].default)
-        if ":" in pool:
+        architecture = Architecture(**in_groups(said)[0])
+        if architecture.own_classes:
             import_from_here()
-            own = Architecture(**in_groups(said)[0])
-            check_own_pooling(pool, own.hidden, own.ratio)
-        with own_errors(pool):
+        for name in architecture.own_classes:
+            check_own_class(name, architecture)
+        with own_errors(*architecture.own_classes):
             result = train_network(
                 dataset, **said, splits=splits_file, device=device, stack=stack, root=root,
                 progress=True, checkpoints=_checkpoint_folder(checkpoints), keep_checkpoints=True,
@@ -92,33 +94,58 @@ def import_from_here() -> None:
         sys.path.append(os.getcwd())
 
 
-def check_own_pooling(name: str, hidden: int, ratio: float) -> None:
-    """Import, make and call a user's pooling once, before any data is read."""
+def check_own_class(name: str, a: Architecture) -> None:
+    """Import, make and call a user's pooling or convolution once, before any data is read."""
     import torch
 
-    from lcpool.models import Architecture, make_pooling
-    from lcpool.models.pooling import OwnPoolingError, own_errors
-    from lcpool.pool import PoolingError
+    from lcpool.models import make_conv, make_pooling
+    from lcpool.models.conv import CALLED as CONV_CALLED
+    from lcpool.models.conv import takes_edge_attr
+    from lcpool.models.own import own_errors
+    from lcpool.nn.norm import BatchNorm
     from lcpool.pool.foreign import CALLED
+
+    x, edges = torch.randn(4, a.hidden), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    if name == a.conv:
+        with own_errors(name):
+            needed = takes_edge_attr(name) == "needed"
+        more, edge_dim = ({"edge_attr": torch.ones(4, 1)}, 1) if needed else ({}, None)
+        conv = _made(name, a.hidden, lambda: make_conv(name, a.hidden, BatchNorm, edge_dim))
+        _called(name, lambda: conv(x, edges, **more), CONV_CALLED)
+        return
+    pool = _made(name, a.hidden, lambda: make_pooling(name, a.hidden, 1, a))
+    out = _called(name, lambda: pool(x, edges, None, torch.tensor([0, 0, 1, 1])), CALLED)
+    if out.x.size(1) != a.hidden:
+        raise ValueError(f"'{name}' gave features of width {out.x.size(1)}, not {a.hidden}.")
+
+
+def _made(name: str, hidden: int, make: Callable[[], Any]) -> Any:
+    """What ``make`` makes of a user's class."""
+    from lcpool.models.own import own_errors
 
     try:
         with own_errors(name):
-            layer = make_pooling(name, hidden, 1, Architecture(ratio=ratio))
+            return make()
     except TypeError as error:
         raise ValueError(f"cannot make '{name}' for {hidden} channels: {error}") from error
-    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+
+
+def _called(name: str, call: Callable[[], Any], how: str) -> Any:
+    """The output of a user's layer for two small graphs; ``how`` says what it must be."""
+    from lcpool.models.conv import ConvolutionError
+    from lcpool.models.own import OwnCodeError, own_errors
+    from lcpool.pool import PoolingError
+
     try:
         with own_errors(name):
-            out = layer(torch.randn(4, hidden), edges, None, torch.tensor([0, 0, 1, 1]))
-    except (OwnPoolingError, PoolingError):  # These say where, or what to return instead.
+            return call()
+    except (OwnCodeError, PoolingError, ConvolutionError):  # These say where, or what to return.
         raise
     except Exception as error:
         raise ValueError(
             f"a call of '{name}' on two small graphs failed: {type(error).__name__}: {error}; "
-            f"{CALLED}."
+            f"{how}."
         ) from error
-    if out.x.size(1) != hidden:
-        raise ValueError(f"'{name}' gave features of width {out.x.size(1)}, not {hidden}.")
 
 
 def _check_file(path: Path) -> None:

@@ -38,11 +38,13 @@ class GraphBatch(NamedTuple):
         graph: features, edges, the graph of each node, and sizes that are known on the host.
         edge_attr: edge features, or None.
         target: what to predict of each graph, as in :attr:`GraphSet.targets`.
+        edge_counts: the number of edges of each graph, on the host, if it is known.
     """
 
     graph: Graph
     edge_attr: Tensor | None
     target: Tensor
+    edge_counts: Tensor | None = None
 
     @property
     def x(self) -> Tensor:
@@ -144,7 +146,7 @@ class GraphSet:
         y, classes, task = gather_targets(name, [getattr(row, "y", None) for row in rows], task)
         try:
             edge_attr = _gather_rows(name, rows, "edge_attr", edge_counts)
-        except DatasetError as error:  # No network here reads it.
+        except DatasetError as error:  # Few networks read it, and those say that it is missing.
             warn_once(f"{error} The graphs are used without 'edge_attr'.")
             edge_attr = None
         return cls(name, x, edges, cumsum(node_counts), cumsum(edge_counts), y, classes,
@@ -163,6 +165,11 @@ class GraphSet:
     @property
     def num_features(self) -> int:
         return self.x.size(1)
+
+    @property
+    def num_edge_features(self) -> int:
+        """Attributes per edge; 0 if there are none."""
+        return 0 if self.edge_attr is None else self.edge_attr.shape[1:].numel()
 
     @property
     def num_classes(self) -> int:
@@ -250,7 +257,7 @@ class GraphSet:
         known = Edges.trusted(edge_index, sizes.total, self.undirected, self.in_order)
         graph = Graph(x, known, None, sizes.batch, len(index), sizes, Trust())
         attr = None if self.edge_attr is None else self.edge_attr[rows]
-        return GraphBatch(graph, attr, self.targets[picked])
+        return GraphBatch(graph, attr, self.targets[picked], edge_counts)
 
     def subset(self, index: Tensor) -> GraphSet:
         """The graphs ``index``, in that order, as a set with the same classes and labels."""

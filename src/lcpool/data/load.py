@@ -80,7 +80,7 @@ def load_dataset(
 ) -> GraphSet:
     """Load a dataset from files, or make one of graphs in memory; files of text are cached.
 
-    Edges without a reverse edge, and edge attributes, which the networks here do not read, are
+    Edges without a reverse edge, and edge attributes, which most networks here do not read, are
     reported once as a :class:`~lcpool.data.DataWarning`.
 
     Args:
@@ -130,9 +130,10 @@ def load_dataset(
             warn_once(f"{graphs.name}: the splits leave out {span} of {len(graphs)} graphs.")
     if unread:
         warn_once(
-            f"{graphs.name}: the networks here do not read {' and '.join(unread)} (edge labels and "
-            f"attributes), only which nodes are connected. To use them, put lcpool's layers into a "
-            f"network of your own; to silence this, remove them from the graphs."
+            f"{graphs.name}: most networks here do not read {' and '.join(unread)} (edge labels "
+            f"and attributes), only which nodes are connected. --conv gine reads edge_attr, and so "
+            f"does a convolution of your own with this argument; to silence this, remove them from "
+            f"the graphs."
         )
     edges = EdgeCounts.of(graphs)
     if edges.one_way:

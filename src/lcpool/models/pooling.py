@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
-import torch
 from torch import nn
 
 from lcpool import pool
+from lcpool.models.own import import_class
 from lcpool.nn.conv import FastGCNConv
 from lcpool.pool.foreign import as_pooling, make_layer
-from lcpool.pool.tgp import PREFIX, TGPPooling, tgp_class
+from lcpool.pool.tgp import PREFIX, TGPPooling
 from lcpool.settings import NetworkSettings
 
 
@@ -70,6 +65,13 @@ def pooling_name(name: str) -> str:
     )
 
 
+def keeps_edge_attr(name: str) -> bool:
+    """Whether the edge attributes of the input come out of a pooling, a row per pooled edge."""
+    if name in POOLINGS:
+        return POOLINGS[name](1, 1, NetworkSettings()).keeps_edge_attr
+    return bool(getattr(import_class(name), "keeps_edge_attr", False))
+
+
 def make_pooling(
     name: str, channels: int, num_clusters: int, options: NetworkSettings
 ) -> pool.Pooling:
@@ -89,61 +91,3 @@ def make_pooling(
     if not (inspect.isclass(cls) and issubclass(cls, nn.Module)):
         raise TypeError(f"'{name}' must be a subclass of torch.nn.Module, not {cls!r}.")
     return as_pooling(make_layer(cls, channels, options.ratio, num_clusters))
-
-
-def import_class(path: str) -> Any:
-    """The object at ``module:name``; for ``tgp:NAME`` the class of tgp."""
-    if path.startswith(PREFIX):
-        return tgp_class(path.removeprefix(PREFIX))
-    module, _, attribute = path.rpartition(":")
-    if module.endswith(".py") or "/" in module:
-        file = Path(module)
-        if file.is_absolute() or ".." in file.parts:
-            advice = f"'{file.stem}:{attribute}', with {file.parent} in PYTHONPATH"
-        else:
-            advice = f"'{'.'.join(file.with_suffix('').parts)}:{attribute}'"
-        raise ValueError(f"'{path}' names a file: write {advice}.")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except Exception as error:
-        if place := place_in(module, error):
-            why = f"{place}: {type(error).__name__}: {error}"
-        elif isinstance(error, ImportError | AttributeError):
-            why = f"{error}. Install the module, or put its folder into PYTHONPATH."
-        else:  # a SyntaxError names its line itself
-            why = f"{type(error).__name__}: {error}"
-        raise ValueError(f"cannot import '{path}': {why}") from error
-
-
-class OwnPoolingError(ValueError):
-    """An error in the user's own pooling; the message says in which file and line."""
-
-
-@contextmanager
-def own_errors(name: str) -> Iterator[None]:
-    """Turn errors from the module of the pooling ``name`` into an :class:`OwnPoolingError`.
-
-    Other errors pass unchanged, and so does a lack of memory, which no line is to blame for.
-    """
-    module = getattr(import_class(name), "__module__", "") if ":" in name else ""
-    try:
-        yield
-    except Exception as error:
-        place = place_in(module, error)
-        if place is None or isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise OwnPoolingError(f"{place}: {type(error).__name__}: {error}") from error
-
-
-def place_in(module: str, error: Exception) -> str | None:
-    """File and line of the innermost frame of ``module`` in a traceback, or None."""
-    frames = [
-        (frame.f_code.co_filename, line)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if frame.f_globals.get("__name__") == module
-    ]
-    if not frames:
-        return None
-    file, line = Path(frames[-1][0]), frames[-1][1]
-    near = file.is_relative_to(Path.cwd())
-    return f"{file.relative_to(Path.cwd()) if near else file}:{line}"

@@ -61,6 +61,8 @@ class Pooling(nn.Module):
     loss_weights: ClassVar[Mapping[str, float]] = {}
     # Whether graphs are pooled independently of the batch, so that runs can be trained as one.
     stackable: ClassVar[bool] = True
+    # Whether ``edge_attr`` of any width comes out, a row for each pooled edge: those of the input.
+    keeps_edge_attr: bool = False
     # Whether a call reads a size from the device anyway, so that checks can be read with it.
     reads_sizes: ClassVar[bool] = True
     # Whether a connected graph stays connected, whatever its features.

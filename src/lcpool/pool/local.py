@@ -78,6 +78,7 @@ class LocalAssignmentPooling(ScoredPooling):
             check_arguments(assign=assign)
         super().__init__(score, ratio, min_score, multiplier, max_edges)
         self.assign, self.self_loops, self.verify = assign, self_loops, verify
+        self.keeps_edge_attr = assign is None
 
     def gather(self, graph: Graph) -> tuple[Tensor, Assignment | None]:
         """X* = SᵀX, and S = f(X, A)."""

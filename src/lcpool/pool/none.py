@@ -19,6 +19,7 @@ class NoPooling(Pooling):
     """Leave graphs as they are: S = I, X' = X, A' = A."""
 
     keeps_connected: ClassVar[bool] = True
+    keeps_edge_attr = True
     expressive: ClassVar[bool] = True
     cost: ClassVar[str] = "nothing"
 

@@ -52,7 +52,7 @@ _METRICS = tuple(
 COLUMNS = (
     Column("dataset", "TEXT", WHICH, "name of the data"),
     Column("backbone", "TEXT", WHICH, "`hierarchical` or `plain`"),
-    Column("conv", "TEXT", WHICH, "`gcn` or `graphconv`"),
+    Column("conv", "TEXT", WHICH, "the graph convolution, or `module:Class`"),
     Column("pool", "TEXT", WHICH, "the pooling's paper name, or `module:Class`"),
     Column("run", "INTEGER", WHICH, "number of the run in its cell, from 0"),
     Column("test_accuracy", "REAL", OUTCOME,

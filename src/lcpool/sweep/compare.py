@@ -52,7 +52,7 @@ def compare(
         datasets: a name, a path, several of these, or a dictionary of graphs by name.
         pool: poolings by their paper names, or ``module:Class``. By default all of the paper's.
         backbone: "hierarchical", "plain", or both.
-        conv: "gcn", "graphconv", or both.
+        conv: "gcn", "graphconv", "gin", "gine", ``module:Class``, or several.
         runs: how many runs of each cell.
         settings: other settings of the network and the protocol.
         store: a file that keeps the runs; runs that it has already are not trained again.

@@ -121,4 +121,4 @@ def in_short(reason: str) -> str:
     """
     lines = reason.strip().splitlines() or ["no reason given"]
     errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
-    return re.sub(r"^[\w.]+\.OwnPoolingError: ", "", (errors or lines)[-1])
+    return re.sub(r"^[\w.]+\.OwnCodeError: ", "", (errors or lines)[-1])

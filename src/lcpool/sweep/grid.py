@@ -18,6 +18,8 @@ from lcpool.data.load import is_path, read_dataset
 from lcpool.data.splits import MIN_GRAPHS, digest, resolved
 from lcpool.models import Architecture
 from lcpool.settings import (
+    BACKBONES,
+    PAPER_CONVS,
     POOLS,
     RUNS,
     SETTINGS,
@@ -32,7 +34,7 @@ from lcpool.settings import (
 )
 from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
-from lcpool.train.api import check_targets, pooling_code
+from lcpool.train.api import check_targets, edge_fingerprint, own_code
 from lcpool.train.model import fingerprint
 from lcpool.train.tasks import TASKS
 
@@ -50,6 +52,7 @@ class Dataset:
     source: str | GraphSet = field(compare=False, repr=False)  # a name, a path, or the graphs
     root: str | None = field(compare=False, default=None, repr=False)  # where to look for a name
     task: str = field(compare=False, default="classes")  # what is predicted
+    edge_digest: str = field(default="", repr=False)  # of the edge attributes, if known
     splits: str = ""  # a digest of its predefined splits, if it has any
     # Splits that were passed, where the source itself has none or others.
     passed: tuple[Split, ...] = field(compare=False, default=(), repr=False)
@@ -74,13 +77,16 @@ class Dataset:
                 lasting = str(Path(source).expanduser().absolute())
         folder = None if root is None else str(Path(root).expanduser().absolute())
         passed = () if splits is None else graphs.splits
-        own = digest(graphs.splits)
-        return cls(graphs.name, fingerprint(graphs), lasting, folder, graphs.task, own, passed)
+        return cls(
+            graphs.name, fingerprint(graphs), lasting, folder, graphs.task,
+            edge_fingerprint(graphs), digest(graphs.splits), passed,
+        )  # fmt: skip
 
     def load(self) -> GraphSet:
         """The graphs, with the name and the splits they have here."""
         graphs = read_dataset(self.source, root=self.root)
-        if fingerprint(graphs) != self.digest:
+        same_edges = self.edge_digest in ("", edge_fingerprint(graphs))
+        if fingerprint(graphs) != self.digest or not same_edges:
             raise ValueError(f"{self.name} ({self.source}) has changed: its graphs differ.")
         return replace(graphs, name=self.name, splits=self.passed or graphs.splits)
 
@@ -106,16 +112,19 @@ class Cell:
 
     @cached_property
     def code(self) -> str:
-        """A digest of the file of a user's pooling; empty for others, and if it is not found."""
+        """A digest of the files of a user's classes; empty without any, and if one is not found."""
         try:
-            return pooling_code(self.architecture.pool)
+            return own_code(self.architecture)
         except ValueError:  # It cannot be imported, which its training will report.
             return ""
 
     @cached_property
     def id(self) -> str:
-        """A digest of the configuration, of the dataset's contents and of a user's pooling."""
-        text = json.dumps([self.dataset.name, self.dataset.digest, self.config, self.code])
+        """A digest of the configuration, of the dataset's contents and of a user's classes."""
+        data = self.dataset.digest
+        if self.architecture.reads_edge_attr:
+            data += self.dataset.edge_digest
+        text = json.dumps([self.dataset.name, data, self.config, self.code])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -214,8 +223,8 @@ class Grid:
     @classmethod
     def paper(cls) -> dict[str, Any]:
         """The settings of the paper's grid: 6 × 2 × 2 × 8 cells of ten runs, on one split each."""
-        choices = {name: SETTINGS[name].choices for name in ("backbone", "conv")}
-        return {"dataset": PAPER_DATASETS, **choices, "split": "shared"}
+        networks = {"backbone": BACKBONES, "conv": PAPER_CONVS}
+        return {"dataset": PAPER_DATASETS, **networks, "split": "shared"}
 
     def configurations(self) -> list[tuple[Architecture, Protocol]]:
         """Every different combination of settings, the first setting outermost."""

@@ -17,6 +17,7 @@ from lcpool.sweep.engine import Finished, Task
 from lcpool.sweep.engines.execute import execute
 from lcpool.sweep.grid import Cell, Dataset, read_config
 from lcpool.sweep.store import Row, Store, StoreError
+from lcpool.train.api import edge_fingerprint
 
 NAMES = ("dataset", "backbone", "conv", "pool", "split", "seed")
 
@@ -97,4 +98,11 @@ def _cell(store: Store, cell: str, splits: Any) -> Cell:
     if splits is not None:
         passed = as_splits(splits, len(dataset.load()), dataset.name)
         dataset = replace(dataset, splits=digest(passed), passed=passed)
-    return Cell(dataset, *read_config(row["config"]))
+    found = Cell(dataset, *read_config(row["config"]))
+    if not found.architecture.reads_edge_attr:
+        return found
+    # The store keeps no digest of edge attributes, but the cell's id follows from it.
+    found = replace(found, dataset=replace(dataset, edge_digest=edge_fingerprint(dataset.load())))
+    if found.id != cell:
+        raise StoreError(f"{dataset.name} or {found.architecture.conv} has changed since that run.")
+    return found

@@ -14,7 +14,7 @@ import torch
 
 from lcpool.data import GraphSet, load_dataset
 from lcpool.models import Architecture
-from lcpool.models.pooling import import_class
+from lcpool.models.own import import_class
 from lcpool.settings import RUNS, by_name, flat, in_groups, takes_settings
 from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.device import device_name, in_stacks, pick_device, stack_size
@@ -51,7 +51,7 @@ def train(
             :class:`GraphSet`, or graphs of PyG or networkx, tables or SMILES.
         pool: a pooling's paper name, or ``module:Class`` for your own.
         backbone: "hierarchical" or "plain".
-        conv: "gcn" or "graphconv".
+        conv: "gcn", "graphconv", "gin" or "gine", or ``module:Class`` for your own.
         runs: number of runs, each with its own initial parameters and batch order.
         settings: the other settings of network and protocol.
         splits: predefined splits, as :func:`~lcpool.data.load_dataset` takes them; the runs use
@@ -116,8 +116,10 @@ def train_runs(
         "dataset": graphs.name,
         "graphs": None if checkpoints is None else fingerprint(graphs),
         "settings": flat(architecture, protocol),
-        "code": pooling_code(architecture.pool),
+        "code": own_code(architecture),
     }
+    if architecture.reads_edge_attr and checkpoints is not None:
+        identity["edge_attr"] = edge_fingerprint(graphs)
     begun: list[Checkpoint] = []
     finished: list[Trainer] = []
     with interrupt_later() as interrupted:
@@ -188,11 +190,22 @@ def check_targets(graphs: GraphSet, metric: str = "auto") -> None:
         raise ValueError(f"{graphs.name}: {error}") from error
 
 
-def pooling_code(name: str) -> str:
-    """A digest of the file that defines the user's own pooling; "" for lcpool's poolings.
+def edge_fingerprint(graphs: GraphSet) -> str:
+    """A digest of the edge attributes, for networks that read them; "" if there are none."""
+    if graphs.edge_attr is None:
+        return ""
+    return hashlib.sha256(graphs.edge_attr.cpu().contiguous().numpy().tobytes()).hexdigest()
 
-    After the file has changed, a training is not continued from an older checkpoint.
+
+def own_code(architecture: Architecture) -> str:
+    """Digests of the files that define the user's own pooling and convolution; "" without any.
+
+    After a file has changed, a training is not continued from an older checkpoint.
     """
+    return "".join(map(_code, (architecture.pool, architecture.conv)))
+
+
+def _code(name: str) -> str:
     if ":" not in name:
         return ""
     try:

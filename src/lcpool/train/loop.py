@@ -73,8 +73,9 @@ class Trainer:
         self.stack = as_one(models, graphs)
         # On a CPU the fused step rounds depending on a number's place, and so on the other runs.
         self.optimizer = torch.optim.Adam(
-            self.stack.model.parameters(), lr=protocol.lr, fused=graphs.x.is_cuda
-        )
+            self.stack.model.parameters(), lr=protocol.lr, weight_decay=protocol.weight_decay,
+            fused=graphs.x.is_cuda,
+        )  # fmt: skip
         # Parameters and buffers that each rule chose, of all runs, also of those that have ended.
         self.best = {rule: _copy(self.stack.tensors()) for rule in self.rules}
         # By which the targets of each run are scaled.

@@ -107,7 +107,8 @@ class Model:
     @property
     def num_outputs(self) -> int:
         """How many numbers the network gives per graph: one per class, label or value."""
-        return self.network.get_parameter("post.3.weight").size(0)
+        last = len(self.network.post) - 1  # dropout moves it
+        return self.network.get_parameter(f"post.{last}.weight").size(0)
 
     @property
     def task(self) -> Task:
@@ -173,6 +174,7 @@ class Model:
         columns = self._columns(graphs)
         if columns is None:
             return torch.empty(0, self.num_outputs)
+        self._check_edge_attr(columns)
         device = next(self.network.parameters()).device
         batchable = self._with_features(columns).to(device)
         self.network.eval()
@@ -271,6 +273,15 @@ class Model:
         words = any(isinstance(getattr(graph, "y", None), str) for graph in graphs)
         return None if words or self.kind == "classes" else self.kind
 
+    def _check_edge_attr(self, graphs: GraphSet) -> None:
+        """Raise unless the graphs have the edge attributes that the network reads."""
+        width = self.network.edge_dims[0]
+        if width is not None and graphs.num_edge_features != width:
+            raise ValueError(
+                f"the network was trained on {width} attributes per edge ({self.dataset}), but "
+                f"these graphs have {graphs.num_edge_features} ('edge_attr')."
+            )
+
     def _with_features(self, graphs: GraphSet) -> GraphSet:
         """The graphs with features of the kind and width that the network was trained on."""
         if not self.degrees:
@@ -324,6 +335,7 @@ class Model:
             "dataset": self.dataset,
             "degrees": self.degrees,
             "num_features": self.num_features,
+            "edge_dim": self.network.edge_dims[0],
             "num_outputs": self.num_outputs,
             "kind": self.kind,
             "target_names": list(self.target_names),
@@ -343,13 +355,13 @@ class Model:
 
         Args:
             path: the file.
-            trust: allow the file to name a class of your own as its pooling (``module:Class``).
-                That module is imported, which executes its code.
+            trust: allow the file to name classes of your own as its pooling or convolution
+                (``module:Class``). Their modules are imported, which executes their code.
 
         Raises:
             OSError: if the file cannot be opened.
-            ValueError: if it is not a model, its pooling needs ``trust``, or its pooling has
-                changed since it was saved.
+            ValueError: if it is not a model, a class of your own needs ``trust``, or has changed
+                since it was saved.
         """
         try:
             values = read_whole(Path(path))
@@ -362,17 +374,21 @@ class Model:
                 f"again. {HOW_TO_SAVE}"
             )
         named = values.get("architecture")
-        pool = str(named.get("pool") if isinstance(named, dict) else named)
-        if ":" in pool and not trust:
-            raise ValueError(
-                f"{path} has the pooling '{pool}', whose module would be imported. If you trust "
-                f"the file and the module, pass trust=True."
-            )
+        parts = {"pooling": "pool", "convolution": "conv"}
+        said = {kind: str(named.get(key)) for kind, key in parts.items() if isinstance(named, dict)}
+        for kind, name in said.items():
+            if ":" in name and not trust:
+                raise ValueError(
+                    f"{path} has the {kind} '{name}', whose module would be imported. If you trust "
+                    f"the file and the module, pass trust=True."
+                )
         try:
             architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
             features, mean_nodes = values["num_features"], values["mean_nodes"]
+            edge_dim = values.get("edge_dim")  # not in files of earlier versions
             with seeded(0):
-                network = Backbone(features, values["num_outputs"], mean_nodes, architecture)
+                outputs = values["num_outputs"]
+                network = Backbone(features, outputs, mean_nodes, architecture, edge_dim=edge_dim)
             load_tensors(network, values["tensors"])
             own = {name: values[name] for name in ("kind", "scale", "metric", "run", "digest")}
             split = None if values["split"] is None else Split(*values["split"])
@@ -385,6 +401,7 @@ class Model:
             return model
         except Exception as error:  # of any kind, as the values may be anything
             raise ValueError(
-                f"{path} does not fit: it is damaged, or was saved with another '{pool}' than "
-                f"there is now ({type(error).__name__}: {error})"
+                f"{path} does not fit: it is damaged, or was saved with another "
+                f"{' or '.join(map(repr, said.values()))} than there is now "
+                f"({type(error).__name__}: {error})"
             ) from error

@@ -124,7 +124,7 @@ def test_what_goes_wrong_in_a_pooling_of_ones_own_is_told_with_file_and_line():
 def test_a_pooling_that_changes_while_the_sweep_runs_is_not_trained(monkeypatch):
     (job,) = small_jobs(["sweep.poolings:Plain"], epochs=3, runs=1)
     assert len(rows(events(job))) == 1
-    monkeypatch.setattr(execute, "pooling_code", lambda name: "another")
+    monkeypatch.setattr(execute, "own_code", lambda architecture: "another")
     *_, failed = events(job)
     assert "sweep.poolings:Plain" in failed.reason
 

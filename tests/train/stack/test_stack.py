@@ -1,6 +1,7 @@
 """A stacked run computes what the same run alone computes."""
 
 import copy
+import warnings
 from dataclasses import replace
 
 import page_poolings
@@ -58,17 +59,19 @@ def compare(stack, models, losses, alone):
             torch.testing.assert_close(value, parameter.detach(), rtol=0, atol=1e-6)
 
 
-def train_side_by_side(models, steps):
+def train_side_by_side(models, steps, graphs=GRAPHS, **options):
     stack = Stack(models)
-    optimizers = [torch.optim.Adam(m.parameters(), lr=5e-4) for m in (stack.model, *models)]
+    optimizers = [
+        torch.optim.Adam(m.parameters(), lr=5e-4, **options) for m in (stack.model, *models)
+    ]
     generator = torch.Generator().manual_seed(7)
     for _ in range(steps):
-        parts = [torch.randperm(len(GRAPHS), generator=generator)[:6] for _ in models]
-        batch = GRAPHS.batch(torch.cat(parts))
+        parts = [torch.randperm(len(graphs), generator=generator)[:6] for _ in models]
+        batch = graphs.batch(torch.cat(parts))
         losses = run_losses(stack(batch, RUNS), batch, RUNS)
         alone = []
         for model, part in zip(models, parts, strict=True):
-            own = GRAPHS.batch(part)
+            own = graphs.batch(part)
             alone.append(run_losses(model(own), own, 1).squeeze(0))
         for optimizer, loss in zip(optimizers, (losses.sum(), *alone), strict=True):
             optimizer.zero_grad()
@@ -93,16 +96,20 @@ def small_graphs():
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("pool", CHOOSING)
+@pytest.mark.parametrize(
+    ("pool", "options"),
+    [(pool, {}) for pool in CHOOSING]
+    + [("lcpool", {"conv": "gin", "depth": 2}), ("sagpool", {"readout": "sum+std", "conv": "gin"})],
+)
 @pytest.mark.parametrize(
     "parts",
     [[[0, 1]] * 3, [[0, 1], [0, 2], [4, 7]], [[6, 7], [3, 1], [2, 3]], [[0, 6], [4, 5], [7, 1]]],
     ids=["no nodes", "none, one, seven", "ten, one, two", "one kept"],
 )
-def test_a_run_with_no_or_one_node_trains(pool, parts):
+def test_a_run_with_no_or_one_node_trains(pool, options, parts):
     """Alone and in a stack: the batch is normalised by running statistics, which stay."""
     graphs = small_graphs()
-    models = networks(graphs, pool=pool, ratio=1)
+    models = networks(graphs, pool=pool, ratio=1, **options)
     stack, before = Stack(models), [copy.deepcopy(model.norms[0][0]) for model in models]
     batch = graphs.batch(torch.tensor(parts).flatten())
     losses = run_losses(stack(batch, RUNS), batch, RUNS)
@@ -132,7 +139,7 @@ def same_state(stack, of_stack, model, optimizer, run):
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("pool", CHOOSING)
-@pytest.mark.parametrize("conv", CONVS)
+@pytest.mark.parametrize("conv", [name for name in CONVS if name != "gine"])
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_steps_of_a_stack_are_the_steps_of_its_runs(pool, conv, backbone):
     """Loss, gradients, batch norm's statistics and updated parameters, at several points."""
@@ -148,10 +155,76 @@ def test_steps_of_a_stack_are_the_steps_of_its_runs(pool, conv, backbone):
         {"poolings": 2},
         {"poolings": 2, "pool": "mincutpool"},
         {"ratio": 0.3, "score_channels": 5, "self_loops": False, "rescale": True},
+        {"depth": 3},
+        {"depth": 2, "poolings": 2, "conv": "gin"},
+        {"conv": "gin", "norm": "layer"},
+        {"conv": "torch_geometric.nn:SAGEConv"},
+        {"readout": "sum"},
+        {"readout": "max+sum+std"},
+        {"readout": "softmax+min"},
+        {"readout": "attentional", "poolings": 2},
     ],
 )
 def test_options_stack_too(options):
     train_side_by_side(networks(**options), steps=2)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("pool", CHOOSING)
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
+def test_edge_attributes_stack_too(pool):
+    """Their linear layer has a row per edge, where others have one per node."""
+    attr = torch.randn(GRAPHS.edge_index.size(1), 3, dtype=torch.float64)
+    graphs = replace(GRAPHS, edge_attr=attr)
+    models = networks(graphs, conv="gine", pool=pool, poolings=2, depth=2)
+    train_side_by_side(models, steps=2, graphs=graphs)
+
+
+@pytest.mark.usefixtures("way")
+def test_weight_decay_stacks_too():
+    train_side_by_side(networks(conv="gin"), steps=3, weight_decay=0.1)
+
+
+@pytest.mark.usefixtures("way")
+def test_dropout_in_a_stack_differs_between_runs_and_leaves_evaluation_as_it_is():
+    models = networks(dropout=0.5, conv="gin", depth=2)
+    stack = Stack([models[0]] * RUNS)  # the same parameters: only what is dropped differs
+    batch = GRAPHS.batch(torch.arange(6).repeat(RUNS))
+    torch.manual_seed(0)
+    losses = run_losses(stack(batch, RUNS), batch, RUNS)
+    assert len(losses.unique()) == RUNS
+    stack = Stack(models)
+    stack.model.eval()
+    logits = stack(batch, RUNS).logits.chunk(RUNS)
+    for model, found in zip(models, logits, strict=True):
+        own = model.eval()(GRAPHS.batch(torch.arange(6))).logits
+        torch.testing.assert_close(found, own, **EXACT)
+
+
+@pytest.mark.parametrize(
+    ("options", "stacked"),
+    [
+        ({"conv": "gin", "dropout": 0.2, "depth": 2, "readout": "sum"}, True),
+        ({"readout": "std+powermean", "dropout": 0.2}, True),
+        ({"conv": "torch_geometric.nn:GraphConv"}, True),
+        ({"conv": "torch_geometric.nn:GATConv"}, False),
+        ({"readout": "set2set"}, False),
+        ({"readout": "mean+lcm"}, False),
+    ],
+)
+def test_what_can_be_stacked_is_and_the_rest_trains_one_run_at_a_time(options, stacked):
+    """The rest is said in a warning; each run has the same result as alone."""
+    given = {"runs": 2, "epochs": 1, "hidden": 8, "device": "cpu", **options}
+    graphs = builtin(num_graphs=40)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        result = train(graphs, "lcpool", **given)
+    assert result.stack == (2 if stacked else 1)
+    assert any("one run at a time" in str(w.message) for w in said) != stacked
+    assert len(result.accuracies()) == 2
+    if "dropout" not in options:
+        alone = train(graphs, "lcpool", **{**given, "runs": 1})
+        assert result.runs[0].curves == alone.runs[0].curves
 
 
 @pytest.mark.usefixtures("way")

@@ -19,7 +19,7 @@ import torch_geometric
 
 import lcpool
 from lcpool.data import GraphSet, Split
-from lcpool.models.pooling import OwnPoolingError, own_errors
+from lcpool.models.own import OwnCodeError, own_errors
 from lcpool.sweep import predictions
 from lcpool.sweep.engine import (
     Begun,
@@ -37,7 +37,7 @@ from lcpool.sweep.engine import (
 from lcpool.sweep.grid import Cell, Dataset
 from lcpool.sweep.store import Row, pack
 from lcpool.train import Run, Trainer
-from lcpool.train.api import pooling_code
+from lcpool.train.api import own_code
 from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.device import device_name, free_memory, in_stacks, is_fault, stack_size
 from lcpool.train.loop import training
@@ -80,10 +80,10 @@ def attempt(
     """Like :func:`execute`, but an error becomes the last event."""
     yield Begun()
     try:
-        with own_errors(task.runs[0][0].architecture.pool):
+        with own_errors(*task.runs[0][0].architecture.own_classes):
             yield from execute(task, device, asked_to_stop)
     except Exception as error:
-        cause = error.__cause__ if isinstance(error, OwnPoolingError) else error
+        cause = error.__cause__ if isinstance(error, OwnCodeError) else error
         failure = Failed(traceback.format_exc(), fault=is_fault(cause))
     else:
         return
@@ -97,10 +97,9 @@ def execute(
 ) -> Generator[Event, None, None]:
     """Train the runs of a task, as many as one as fit in memory, and report events."""
     first = task.runs[0][0]
-    if pooling_code(first.architecture.pool) != first.code:
-        raise ValueError(
-            f"the file of {first.architecture.pool} is not the one that the sweep began with"
-        )
+    if own_code(first.architecture) != first.code:
+        own = " or ".join(first.architecture.own_classes)
+        raise ValueError(f"the file of {own} is not the one that the sweep began with")
     graphs = load(first.dataset, device)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)

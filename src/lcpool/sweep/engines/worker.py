@@ -178,20 +178,20 @@ def manner(code: int | None) -> str:
     return f"the worker process ended with status {code}"
 
 
-def try_out(check: Callable[..., None], pool: str, *arguments: Any) -> None:
-    """Call ``check(pool, *arguments)`` in its own process, as a user's pooling may do anything.
+def try_out(check: Callable[..., None], name: str, *arguments: Any) -> None:
+    """Call ``check(name, *arguments)`` in its own process, as a user's class may do anything.
 
     Raises:
         ValueError: with the message of what the check raised, or if it did not return.
     """
-    pipe, process = start_process("cpu", {}, _answer, check, pool, *arguments)
+    pipe, process = start_process("cpu", {}, _answer, check, name, *arguments)
     try:
-        silent = f"a call of '{pool}' on a tiny graph has not ended after {TRY_SECONDS:.0f} s."
+        silent = f"a call of '{name}' on a tiny graph has not ended after {TRY_SECONDS:.0f} s."
         wrong = pipe.recv() if pipe.poll(TRY_SECONDS) else silent
     except EOFError:
         process.join()
         how = manner(process.exitcode)
-        wrong = f"a call of '{pool}' on a tiny graph did not return: {how}."
+        wrong = f"a call of '{name}' on a tiny graph did not return: {how}."
     finally:
         process.kill()
         process.join()

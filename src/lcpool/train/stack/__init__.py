@@ -18,12 +18,15 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from lcpool.data import GraphBatch, GraphSet
+from lcpool.graph.graph import Graph
 from lcpool.models import Backbone, Output
+from lcpool.models.readout import OURS, readout_names
+from lcpool.nn.gine import EdgeLinear
 from lcpool.pool import Pooled
 from lcpool.train.model import tensors_of
 from lcpool.train.protocol import seeded
 from lcpool.train.stack.layers import KINDS, Stacked, StackedBatchNorm, StackedBias, StackedReadouts
-from lcpool.train.stack.rows import GRAPHS, CannotStackError, RunRows, level_of
+from lcpool.train.stack.rows import GRAPHS, CannotStackError, RunRows, edges_of, level_of
 
 __all__ = ["CannotStackError", "Single", "Stack", "as_one", "compare_with_runs"]
 
@@ -43,6 +46,7 @@ class Stack:
             raise CannotStackError(reason)
         self.model = copy.deepcopy(models[0])
         self.levels: dict[int, RunRows] = {}  # of the current batch
+        self.edge_levels: set[int] = set()  # where layers work on edges
         self.leaves: dict[str, Stacked | StackedReadouts] = {}
         modules = [dict(model.named_modules()) for model in models]
         for name in reversed(modules[0]):  # Inner layers first: a GCN's own bias comes last.
@@ -61,12 +65,16 @@ class Stack:
     def _replace(self, name: str, parts: Sequence[nn.Module]) -> None:
         """Put a stacked layer in the place of ``name``."""
         old, kind = self.model.get_submodule(name), type(parts[0])
+        level = level_of(name, self.model.architecture.depth)
+        if kind is EdgeLinear:
+            self.edge_levels.add(level)
+            level = edges_of(level)
         if kind in KINDS:
             parent, _, child = name.rpartition(".")
-            leaf = KINDS[kind](parts, self.levels, level_of(name))
+            leaf = KINDS[kind](parts, self.levels, level)
             setattr(self.model.get_submodule(parent), child, leaf)
         elif isinstance(old, GCNConv) and [*old._parameters] == ["bias"]:
-            leaf = old.stacked_bias = StackedBias(parts, self.levels, level_of(name))
+            leaf = old.stacked_bias = StackedBias(parts, self.levels, level)
             old.register_parameter("bias", None)
             old.register_forward_hook(lambda conv, _, out: conv.stacked_bias(out))
         else:
@@ -79,13 +87,16 @@ class Stack:
         self.levels.clear()
         self.levels[GRAPHS] = RunRows([graphs.batch_size // runs] * runs, graphs.x.device)
         self._lay_out(0, graphs.node_counts)
+        if 0 in self.edge_levels:
+            counts = graphs.edge_counts
+            self._lay_out(edges_of(0), edge_counts(graphs.graph) if counts is None else counts)
         out: Output = self.model(graphs)
         return out
 
-    def _lay_out(self, level: int, node_counts: Tensor) -> None:
-        """Set the rows of each run at a level, from the nodes of each graph, on the host."""
+    def _lay_out(self, level: int, of_graph: Tensor) -> None:
+        """Set the rows of each run at a level, from the rows of each graph, on the host."""
         graphs = self.levels[GRAPHS]
-        counts = node_counts.view(len(graphs.counts), -1).sum(1).tolist()
+        counts = of_graph.view(len(graphs.counts), -1).sum(1).tolist()
         self.levels[level] = RunRows(counts, graphs.device)
 
     def _after_pooling(self, level: int, pool: nn.Module, _: Any, out: Pooled) -> None:
@@ -95,6 +106,8 @@ class Stack:
                 f"per graph."
             )
         self._lay_out(level, out.graph.host_counts())
+        if level in self.edge_levels:
+            self._lay_out(edges_of(level), edge_counts(out.graph))
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers by their names in a plain network, with runs in front."""
@@ -149,12 +162,17 @@ class Single:
         return out
 
 
+def edge_counts(graph: Graph) -> Tensor:
+    """The number of edges of each graph, on the host, for which a GPU synchronises."""
+    return graph.batch_vector()[graph.edge_index[0]].bincount(minlength=graph.batch_size).cpu()
+
+
 def as_one(models: Sequence[Backbone], graphs: GraphSet) -> Stack | Single:
     """Networks that may differ in the backbone as one, on the device of the graphs.
 
     A single network is a stack too, if it can be: its plain layers may fuse steps that stacked
-    layers do one by one, and a run's result must not depend on the other runs. The user's own
-    pooling is compared with runs alone.
+    layers do one by one, and a run's result must not depend on the other runs. Parts that are not
+    lcpool's are compared with runs alone.
 
     Raises:
         CannotStackError: for several networks that cannot be stacked, or whose stack computes
@@ -163,7 +181,7 @@ def as_one(models: Sequence[Backbone], graphs: GraphSet) -> Stack | Single:
     one: Stack | Single
     try:
         one = Stack(models)
-        if ":" in models[0].architecture.pool:
+        if foreign_parts(models[0]):
             compare_with_runs(models[:2], graphs)
     except CannotStackError:
         if len(models) > 1:
@@ -171,6 +189,12 @@ def as_one(models: Sequence[Backbone], graphs: GraphSet) -> Stack | Single:
         one = Single(models[0])
     one.model.to(graphs.x.device)
     return one
+
+
+def foreign_parts(network: Backbone) -> str:
+    """The pooling, convolution and readout that are the user's own or PyG's, for messages."""
+    theirs = [name for name in readout_names(network.architecture.readout) if name not in OURS]
+    return " with ".join([*network.architecture.own_classes, *theirs])
 
 
 def why_not_stacked(network: Backbone) -> str | None:
@@ -210,13 +234,14 @@ def has_known_buffers(layer: nn.Module) -> bool:
 def compare_with_runs(models: Sequence[Backbone], graphs: GraphSet) -> None:
     """Send two graphs of each run through a stack of these networks, and through each alone.
 
-    Only this shows whether the user's own pooling does what a stack cannot: read its parameters
-    directly, or other graphs of the batch.
+    Only this shows whether the user's own pooling or convolution does what a stack cannot: read
+    its parameters directly, or other graphs of the batch. Dropout is left out.
 
     Raises:
         CannotStackError: if the stack fails or gives other scores or losses.
     """
-    device, runs, pool = graphs.x.device, len(models), models[0].architecture.pool
+    device, runs, parts_of = graphs.x.device, len(models), foreign_parts(models[0])
+    models = [without_dropout(model) for model in models]
     # Other graphs for each run, of medium size: equal runs would hide a difference.
     middle = graphs.node_counts.argsort()[max(0, len(graphs) // 2 - runs) :][: 2 * runs]
     parts = [graphs.batch(part) for part in middle.chunk(runs)]
@@ -237,10 +262,20 @@ def compare_with_runs(models: Sequence[Backbone], graphs: GraphSet) -> None:
             raise
         except Exception as error:
             raise CannotStackError(
-                f"{pool} works alone, but not in a stack: {type(error).__name__}: {error}"
+                f"{parts_of} works alone, but not in a stack: {type(error).__name__}: {error}"
             ) from error
         if not all(map(_close, both.chunk(runs), alone)):
-            raise CannotStackError(f"{pool} gives something else in a stack of runs than alone.")
+            what = f"{parts_of} gives something else in a stack of runs than alone."
+            raise CannotStackError(what)
+
+
+def without_dropout(model: Backbone) -> Backbone:
+    """A copy of a network that drops nothing: alone and in a stack it would not be the same."""
+    model = copy.deepcopy(model)
+    for layer in model.modules():
+        if isinstance(layer, nn.Dropout):
+            layer.p = 0.0
+    return model
 
 
 def _scores(network: Callable[..., Output], batch: GraphBatch, seed: int) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch_geometric.nn import Linear as PyGLinear
 
+from lcpool.nn.gine import EdgeLinear
 from lcpool.nn.lcsmp import Bias
 from lcpool.nn.norm import BatchNorm
 from lcpool.nn.score import Projection, project
@@ -170,6 +171,7 @@ class StackedReadouts(nn.Module):
 KINDS: dict[type[nn.Module], type[Stacked]] = {
     nn.Linear: StackedLinear,
     PyGLinear: StackedLinear,
+    EdgeLinear: StackedLinear,
     Bias: StackedBias,
     Projection: StackedProjection,
     nn.BatchNorm1d: StackedBatchNorm,

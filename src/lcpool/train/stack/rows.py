@@ -21,6 +21,11 @@ from lcpool.graph.sizes import send
 GRAPHS = -1  # the level after the readout
 
 
+def edges_of(level: int) -> int:
+    """The level of the edges between the nodes of ``level``."""
+    return -2 - level
+
+
 class CannotStackError(TypeError):
     """Runs that cannot go through the network as one; the message says why."""
 
@@ -93,13 +98,17 @@ class Spread(torch.autograd.Function):
         return ctx.rows.padded(grad).sum(1), None
 
 
-def level_of(name: str) -> int:
-    """The level at which the part ``name`` of a backbone works.
+def level_of(name: str, depth: int = 1) -> int:
+    """The level at which the part ``name`` of a backbone of ``depth`` convolutions a level works.
 
     >>> level_of("pre.0"), level_of("pools.0.score.lin_x"), level_of("convs.1"), level_of("post.1")
     (0, 0, 1, -1)
+    >>> level_of("convs.5.nn.0", depth=3)
+    1
     """
     part, *rest = name.split(".")
-    if part in ("convs", "norms", "pools"):
+    if part in ("convs", "norms"):
+        return int(rest[0]) // depth
+    if part in ("pools", "readouts"):
         return int(rest[0])
     return GRAPHS if part == "post" else 0
