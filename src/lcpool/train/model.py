@@ -104,7 +104,8 @@ class Model:
     @property
     def num_outputs(self) -> int:
         """How many numbers the network gives per graph: one per class, label or value."""
-        return self.network.get_parameter("post.3.weight").size(0)
+        *_, bias = self.network.post.parameters()
+        return bias.size(0)
 
     @property
     def task(self) -> Task:
