@@ -7,6 +7,7 @@ import torch
 from assignments import KEPT, SIZES, Case
 from graphs import dense
 from operators import ALL, DENSE, SELECTIONS, make
+from targets import with_labels, with_values
 
 from lcpool import (
     LCSMP,
@@ -22,6 +23,8 @@ from lcpool.ops import kernels
 from lcpool.ops.cells import cells, places, topk_of_components
 from lcpool.ops.message import entry_dot, neighbour_max, weighted_sum
 from lcpool.ops.topk import KeepPlan
+from lcpool.train import train
+from lcpool.train.metrics import METRICS
 from lcpool.train.protocol import seeded
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -401,3 +404,28 @@ def test_what_is_drawn_on_a_gpu_follows_the_seed_and_leaves_the_callers_numbers(
         found = torch.rand(3, device=device), torch.rand(3)
         assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
     assert torch.equal(*drawn)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics_are_those_of_the_cpu(name):
+    generator = torch.Generator().manual_seed(0)
+    outputs = torch.randn(3, 50, 4, generator=generator).mul(2).round()
+    targets = {
+        "classes": torch.randint(4, (3, 50), generator=generator),
+        "labels": (torch.rand(3, 50, 4, generator=generator) < 0.5).float(),
+        "values": torch.randn(3, 50, 4, generator=generator),
+    }
+    for task in ("labels", "values"):
+        targets[task][0, :9, 1] = torch.nan
+    for task, measure in METRICS[name].measures.items():
+        found = measure(outputs.cuda(), targets[task].cuda()).cpu()
+        torch.testing.assert_close(found, measure(outputs, targets[task]))
+
+
+@pytest.mark.parametrize("made", [with_labels, with_values])
+def test_labels_and_values_train_on_a_gpu(made):
+    graphs = made(60)
+    result = train(graphs, "lcpool", runs=3, epochs=3, hidden=8, device="cuda")
+    assert len(result.values()) == 3
+    assert result.model.outputs(graphs).isfinite().all()
+    assert result.runs[0].predictions["loss"].outputs.shape == (6, graphs.num_outputs)

@@ -170,6 +170,23 @@ def test_targets_that_do_not_fit_are_refused(y: list, task):
         GraphSet.from_graphs(rows, task=task)
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"classes": ("a", "b"), "y": torch.tensor([0, 2])},
+        {"task": "labels", "classes": (), "y": torch.tensor([[0.0], [0.5]])},
+        {"task": "values", "classes": (), "y": torch.tensor([[0.0], [float("inf")]])},
+        {"task": "values", "classes": (), "y": torch.tensor([0.0, 1.0])},
+        {"task": "numbers"},
+        {"target_names": ("one",)},
+    ],
+)
+def test_targets_that_are_no_such_targets_make_no_batch(columns: dict):
+    rows = [Data(x=torch.ones(2, 1), edge_index=EDGE, y=label) for label in (0, 1)]
+    with pytest.raises(DatasetError, match=r"'(y|task|target_names)'"):
+        replace(GraphSet.from_graphs(rows), **columns).batch(torch.tensor([0, 1]))
+
+
 @pytest.mark.parametrize("label", [-4, 3, 8])
 def test_a_label_that_is_no_class_is_named(label: int):
     graphs = GraphSet.from_graphs([random_graph(0, 2, 1, label) for label in (7, -3)], name="mine")

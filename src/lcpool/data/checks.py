@@ -54,8 +54,12 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     yield "edge_attr", attr is None or attr.size(0) == edges.size(1)
     if graphs.task == "classes":
         yield "y", y.dtype == torch.int64 and y.dim() == 1
+        if graphs.classes and isinstance(graphs.classes[0], str):  # then y are their numbers
+            yield "y", bool(((y >= 0) & (y < len(graphs.classes))).all())
     else:
         yield "y", y.is_floating_point() and y.dim() == 2 and not bool(y.isinf().any())
+        yield "y", graphs.task == "values" or bool(((y == 0) | (y == 1) | y.isnan()).all())
+    yield "task", graphs.task in ("classes", "labels", "values")
     names = graphs.target_names
     yield "target_names", not names or (y.dim() == 2 and len(names) == y.size(1))
     for name, rows in (("node_ptr", x.size(0)), ("edge_ptr", edges.size(1))):

@@ -107,8 +107,8 @@ class Model:
     @property
     def num_outputs(self) -> int:
         """How many numbers the network gives per graph: one per class, label or value."""
-        last = len(self.network.post) - 1  # dropout moves it
-        return self.network.get_parameter(f"post.{last}.weight").size(0)
+        *_, bias = self.network.post.parameters()
+        return bias.size(0)
 
     @property
     def task(self) -> Task:
