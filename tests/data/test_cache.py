@@ -144,7 +144,7 @@ def test_a_damaged_cache_is_made_anew(
         lambda columns: columns.update(y=columns["y"][:1]),
         lambda columns: columns.update(x=columns["x"][:3]),
         lambda columns: columns["y"].add_(7),
-        lambda columns: columns.update(classes=("a", "b")),
+        lambda columns: columns.update(classes=("a", 2)),
         lambda columns: columns.update(key=[torch.zeros(2)]),
     ],
 )

@@ -55,6 +55,7 @@ def test_the_defaults_are_the_papers():
         "metric": "auto",
         "split": "fresh",
         "seed": 0,
+        "weight_decay": 0.0,
     }
     assert RULES == ("accuracy", "loss")
 

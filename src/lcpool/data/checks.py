@@ -54,6 +54,7 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     yield "edge_attr", attr is None or attr.size(0) == edges.size(1)
     if graphs.task == "classes":
         yield "y", y.dtype == torch.int64 and y.dim() == 1
+        yield "classes", {type(label) for label in graphs.classes} in (set(), {int}, {str})
         if graphs.classes and isinstance(graphs.classes[0], str):  # then y are their numbers
             yield "y", bool(((y >= 0) & (y < len(graphs.classes))).all())
     else:
