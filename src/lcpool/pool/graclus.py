@@ -49,6 +49,7 @@ class GraclusPooling(PartitionPooling):
         [[2.0], [2.0]]
     """
 
+    keeps_edge_attr = False  # the matching reads one weight per edge
     expressive: ClassVar[bool] = True
     cost: ClassVar[str] = "n + m log m"
 

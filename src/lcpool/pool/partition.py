@@ -87,6 +87,7 @@ class PartitionPooling(Pooling):
     """
 
     keeps_connected: ClassVar[bool] = True
+    keeps_edge_attr = True
 
     def __init__(self, in_channels: int, edge_reduce: str = "sum") -> None:
         check_arguments(edge_reduce=edge_reduce)
