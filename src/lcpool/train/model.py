@@ -380,7 +380,7 @@ class Model:
             if ":" in name and not trust:
                 raise ValueError(
                     f"{path} has the {kind} '{name}', whose module would be imported. If you trust "
-                    f"the file and the module, pass trust=True."
+                    f"the file and the module, pass trust=True (lcpool predict --trust)."
                 )
         try:
             architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
