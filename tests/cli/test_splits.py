@@ -107,5 +107,5 @@ def test_both_are_the_papers_and_all_are_all(lcpool: Callable):
 def test_check_shows_the_splits_of_the_data(lcpool: Callable, monkeypatch: pytest.MonkeyPatch):
     parts = (torch.arange(40), torch.arange(40, 43), torch.arange(43, 60))
     graphs = replace(builtin(num_graphs=60), splits=(Split(*parts),))
-    monkeypatch.setattr(load, "builtin", lambda: graphs)
+    monkeypatch.setitem(load.BUILTIN, "builtin", lambda: graphs)
     assert "40/3/17" in lcpool("data", "check", "builtin").stdout
