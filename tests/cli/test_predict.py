@@ -77,3 +77,12 @@ def test_what_is_missing_is_named_in_one_line(saved: Path, words: tuple):
     done = run(*(word.format(model=saved) for word in words))
     assert done.exit_code == 2
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_remedy_for_a_class_of_ones_own_is_an_option(tmp_path: Path):
+    own = tmp_path / "own.pt"
+    train("builtin", "nopool", conv="torch_geometric.nn:SGConv", **QUICK).model.save(own)
+    done = run(own, "builtin")
+    assert done.exit_code == 2
+    assert "--trust" in done.stderr
+    assert run(own, "builtin", "--trust").exit_code == 0

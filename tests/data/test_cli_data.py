@@ -127,3 +127,19 @@ def test_check_tells_where_a_broken_set_is_broken(
     (broken,) = naming(result.stderr, "TOY_A.txt")
     assert numbers(broken)[:1] == [2]
     assert "FINE" in result.stdout
+
+
+def test_duplicates_across_the_parts_of_a_file_are_counted(lcpool: Callable, tmp_path: Path):
+    folder, splits = tmp_path / "TWINS", tmp_path / "splits.csv"
+    folder.mkdir()
+    edges = [f"{g},{u},{v}" for g in range(6) for u, v in ((0, 1), (1, 2))[: 1 + (g > 2)]]
+    (folder / "edges.csv").write_text("\n".join(["graph,u,v", *edges]))
+    labels = [f"{g},{g % 2}" for g in range(6)]
+    (folder / "graphs.csv").write_text("\n".join(["graph,label", *labels]))
+    parts = zip(range(6), ("train", "train", "test", "val", "val", "test"), strict=True)
+    rows = [f"{graph},{part}" for graph, part in parts]
+    splits.write_text("\n".join(["graph,part", *rows]))
+    done = lcpool("check", folder, "--splits-file", splits)
+    assert done.exit_code == 0, done.output
+    (leaked,) = naming(done.stdout, "validation", "training")
+    assert numbers(leaked)[0] == 1  # A path of two nodes; those of three are not trained on.

@@ -8,7 +8,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.datasets import FakeDataset
 
 from lcpool.data import DatasetError, DataWarning, GraphSet, checks
-from lcpool.data.graphset import MAX_DEGREE, degree_features
+from lcpool.data.graphset import MAX_DEGREE, degree_features, gather_targets
 
 
 def random_graph(seed: int, nodes: int, edges: int, label: int = 0) -> Data:
@@ -313,3 +313,14 @@ def test_categories_are_blocks_of_columns():
     for wrong in ((3, 3), (0,), (-1, 2)):
         with pytest.raises(DatasetError, match="categories"):
             replace(graphs, categories=wrong).batch(torch.tensor([0]))
+
+
+def test_targets_keep_every_digit():
+    assert gather_targets("", [0.1, 1090.123456789])[0].tolist() == [[0.1], [1090.123456789]]
+    assert gather_targets("", [16777217.0, 16777216.0])[1] == (16777216, 16777217)
+
+
+@pytest.mark.parametrize("value", [1e39, [0.5, float("inf")], 1j])
+def test_targets_that_no_network_can_give_are_refused(value):
+    with pytest.raises(DatasetError, match="graph 1 must be"):
+        gather_targets("", [[0.5, 0.5] if isinstance(value, list) else 0.5, value])

@@ -208,6 +208,9 @@ def test_more_folds_than_graphs_of_a_class_are_refused():
     assert split(47, 0, "7-fold", classes=classes).sizes == (36, 4, 7)
     with pytest.raises(ValueError, match="there are 47:"):
         split(47, 0, "48-fold")
+    words = replace(GRAPHS, y=GRAPHS.targets, classes=("no", "yes"))
+    with pytest.raises(ValueError, match=r"of class (no|yes):"):
+        resolved(words, f"{len(GRAPHS) // 2 + 1}-fold")
 
 
 # --- predefined

@@ -53,6 +53,17 @@ def test_differences_are_above_zero_where_the_first_is_better():
     assert "significant" in significant
 
 
+@pytest.mark.parametrize("metric", ["rmse", "r2"])
+def test_errors_in_different_units_are_not_averaged(metric: str):
+    results = of_values(("A", "B", "D", "C"), metric)
+    runs, last = results.runs, (results.runs["dataset"] == "C") & (results.runs["pool"] == "lcpool")
+    worse = {"test_rmse": runs["test_rmse"] + 9 * last, "test_r2": runs["test_r2"] - 9 * last}
+    report = Report.of(replace(results, runs=runs.assign(**worse)))
+    assert report.ranked.first == ["lcpool"]
+    assert (" By mean R²" in report.findings()["answer"][0]) == (metric == "r2")
+    assert " By mean RMSE" not in report.findings()["answer"][0]
+
+
 def test_figures_have_the_title_unit_and_digits_of_the_metric():
     report = Report.of(of_values())
     header, rows, _ = summary(report)

@@ -183,12 +183,7 @@ def test_jobs_say_what_tells_them_apart():
 
 def test_a_list_of_any_setting_is_a_product(monkeypatch):
     monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, ""))
-    several = {
-        name: one.choices[:2] if len(one.choices) > 1 else values
-        for name, one in SETTINGS.items()
-        if (values := MORE.get(name, ())) or one.choices
-    }
-    assert several.keys() == SETTINGS.keys()
+    several = {name: MORE.get(name, one.choices[:2]) for name, one in SETTINGS.items()}
     for name, values in several.items():
         grid = Grid.of(**{"pool": "lcpool", name: list(values)})
         cells = [cell for job in make_jobs([grid]) for cell in job.cells]
@@ -202,7 +197,7 @@ MORE = {
     "score_channels": (None, 4), "self_loops": (True, False), "rescale": (False, True),
     "lr": (0.1, 0.2), "batch_size": (8, 16), "epochs": (3, 4), "patience": (5, 6), "seed": (0, 1),
     "depth": (1, 2), "readout": ("sum", "mean+std"), "dropout": (0.0, 0.5),
-    "weight_decay": (0.0, 0.1),
+    "weight_decay": (0.0, 0.1), "metric": ("auto", "roc_auc"),
 }  # fmt: skip
 
 
@@ -223,3 +218,10 @@ def test_edge_attributes_are_part_of_a_cell_that_reads_them():
     changed = replace(datasets[1], source=several[1])
     with pytest.raises(ValueError, match="changed"):
         changed.load()
+
+
+def test_the_default_metric_by_its_name_is_the_same_cell():
+    (job,) = small_jobs(["nopool"], metric=["auto", "accuracy"], runs=2)
+    (alone,) = small_jobs(["nopool"], runs=2)
+    assert job.wanted == alone.wanted
+    assert len(small_jobs(["nopool"], metric=["accuracy", "roc_auc"], runs=2)) == 2

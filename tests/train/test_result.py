@@ -96,6 +96,18 @@ def test_runs_that_diverged_at_once_do_not_count():
     assert result.std("loss") == pytest.approx(statistics.stdev([50.0, 70.0]))
 
 
+def test_what_cannot_be_computed_does_not_count():
+    result = result_of((math.nan, 0.5), (0.75, 0.25), (0.25, 0.75))
+    assert (result.mean(), result.mean("loss")) == (50, 50)
+    assert result.std() == pytest.approx(statistics.stdev([75, 25]))
+    assert len(result.values()) == 3
+    assert result.known().tolist() == [75, 25]
+    nothing = result_of((math.nan, 0.5))
+    assert math.isnan(nothing.mean())
+    assert math.isnan(nothing.std())
+    assert "diverged" not in repr(nothing)
+
+
 def test_a_run_that_diverged_later_counts_with_the_epoch_chosen_before():
     result = result_of((0.5, 0.5), (0.7, 0.7))
     result.runs[1].diverged = 4

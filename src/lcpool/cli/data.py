@@ -62,6 +62,9 @@ def get(
 def check(
     names: Annotated[list[str], typer.Argument(help="Names or paths of datasets.")],
     root: Root = None,
+    splits_file: Annotated[
+        Path | None, typer.Option(help="Check the splits of a .json, .npz or .csv file, too.")
+    ] = None,
 ) -> None:
     """Show the size of datasets, and what may be odd in them."""
     from lcpool.data.checks import DatasetError, EdgeCounts, oddities
@@ -80,7 +83,7 @@ def check(
         if path is None and not is_builtin(name):
             name = check_name(name)
             raise DatasetError(f"{name}: not on this machine; to download: lcpool data get {name}")
-        graphs = load_dataset(path or name)
+        graphs = load_dataset(path or name, splits=splits_file)
         # An edge and its reverse edge count as one.
         nodes, edges = graphs.x.size(0) / len(graphs), EdgeCounts.of(graphs).pairs / len(graphs)
         typer.echo(

@@ -29,7 +29,7 @@ def predict(
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of datasets.")] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Import the module of the model's own pooling.")
+        bool, typer.Option("--trust", help="Import the modules of its own pooling and convolution.")
     ] = False,
 ) -> None:
     """Write what a saved model says of each graph: predictions, and probabilities.

@@ -194,12 +194,12 @@ def _print_result(result: Result) -> None:
         data.append(_figure(result.largest_class, 1, " %"))
     for rule, name in zip(result.rules, (metric.title, "loss"), strict=True):
         digits = 2 if metric.percent else 3
-        spread = f" ± {result.std(rule):.{digits}f}" if len(result.values(rule)) > 1 else ""
+        spread = f" ± {result.std(rule):.{digits}f}" if len(result.known(rule)) > 1 else ""
         mean = _figure(result.mean(rule), digits, f"{spread}{metric.unit}")
         rows.append((f"validation {name}", mean, *data))
         if constant := result.constant_runs(rule):
             same = "the same class for all test graphs, chosen by validation"
-            lines.append(f"{same} {rule}: {_runs(constant)}")
+            lines.append(f"{same} {name}: {_runs(constant)}")
     console = Console(highlight=False)
     console.print(f"{result.dataset}: {a.pool}, {a.backbone}, {a.conv}", markup=False)
     console.print(table(titles, rows))
@@ -224,6 +224,9 @@ def _circumstances(result: Result) -> list[str]:
     ]
     if lost := [run.number for run in diverged if run.lost]:
         lines.append(f"diverged before an epoch was chosen, not counted: {_runs(lost)}")
+    metric, own = result.metric, result.metric.name
+    if unknown := [r.number for r in result.runs if not r.lost and math.isnan(r.test[own][0])]:
+        lines.append(f"no {metric.title} on their test graphs, not counted: {_runs(unknown)}")
     if late := [run.number for run in diverged if not run.lost]:
         lines.append(f"diverged after the chosen epoch, counted: {_runs(late)}")
     return lines

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch_geometric.utils import cumsum
 
 from lcpool.data.checks import DatasetError
@@ -44,6 +46,22 @@ def one_hot(where: str, codes: Iterable[tuple[Array, int]], others: Array) -> Ar
         at += size
     features[:, at:] = others
     return features
+
+
+def with_categories(
+    graphs: GraphSet, nodes: tuple[int, ...], edges: tuple[int, ...] = ()
+) -> GraphSet:
+    """The graphs with integers in ``x`` and, if ``edges`` is given, ``edge_attr`` one-hot."""
+    x = _one_hot(f"{graphs.name}: 'x'", graphs.x, nodes)
+    attr = graphs.edge_attr
+    if attr is not None and edges:
+        attr = _one_hot(f"{graphs.name}: 'edge_attr'", attr, edges)
+    return replace(graphs, x=x, edge_attr=attr, categories=nodes)
+
+
+def _one_hot(where: str, values: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    codes = zip(values.long().numpy().T, sizes, strict=True)
+    return torch.from_numpy(one_hot(where, codes, np.empty((len(values), 0))))
 
 
 def check_size(where: str, rows: int, width: int) -> None:

@@ -16,10 +16,10 @@ from torch_geometric.data import Batch, Data
 
 from lcpool.data import ogb
 from lcpool.data.checks import DatasetError, warn_once
-from lcpool.data.columns import as_split, integer_categories, targets
+from lcpool.data.columns import as_split, integer_categories, targets, with_categories
 from lcpool.data.from_networkx import is_networkx, read_networkx
 from lcpool.data.graphset import INTEGERS, GraphSet, TaskName
-from lcpool.data.smiles import read_smiles, with_categories
+from lcpool.data.smiles import read_smiles
 from lcpool.data.splits import Split
 from lcpool.data.tables import as_tables, from_frame, graphs_of, is_frame
 

@@ -433,22 +433,30 @@ def _target_rows(name: str, found: Sequence[Any]) -> Tensor:
         if isinstance(listed, list | tuple):
             listed = [math.nan if one is None else one for one in listed]
         try:
-            row = torch.as_tensor(listed).detach().cpu().flatten()
+            row = _exact(listed).flatten()
         except (RuntimeError, TypeError, ValueError):
             raise DatasetError(f"{where} a number, a row of numbers or a word, not {value!r}, "
                                f"and of one kind for all graphs.") from None  # fmt: skip
-        if row.is_complex() or row.double().isinf().any():
-            raise DatasetError(f"{where} finite real numbers, not {value!r}.")
+        if row.is_complex() or row.float().isinf().any():
+            raise DatasetError(f"{where} finite real numbers within float32, not {value!r}.")
         rows.append(row.double())
         if len(row) != len(rows[0]):
             raise DatasetError(f"{where} {len(rows[0])} number(s), as of graph 0, not {value!r}.")
     return torch.stack(rows)
 
 
+def _exact(numbers: Any) -> Tensor:
+    """Numbers as a tensor on the host; of Python's floats torch alone would make float32."""
+    found = torch.as_tensor(numbers).detach().cpu()
+    if found.dtype == torch.float32 and not isinstance(numbers, Tensor):
+        return torch.as_tensor(numbers, dtype=torch.float64)
+    return found
+
+
 def _class_number(name: str, g: int, label: Any) -> int:
     """The label of graph ``g`` as a whole number."""
     try:
-        number = torch.as_tensor(label).item()
+        number = _exact(label).item()
         exact = -(2**63) <= number < 2**63 and int(number) == number
     except (RuntimeError, TypeError, ValueError):
         exact = False

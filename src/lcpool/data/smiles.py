@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-import numpy as np
-import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import from_smiles
 from torch_geometric.utils.smiles import e_map, x_map
 
 from lcpool.data.checks import DatasetError
-from lcpool.data.columns import one_hot
+from lcpool.data.columns import with_categories
 from lcpool.data.graphset import GraphSet
 
 # Categories of each feature of atoms and bonds, as PyG's converter has them.
@@ -54,19 +51,3 @@ def read_smiles(smiles: Sequence[str], name: str, place: Callable[[int], str]) -
         raise DatasetError(f"{name}: there are no molecules.")
     found = GraphSet.from_graphs(rows, name)
     return with_categories(found, ATOMS, BONDS)
-
-
-def with_categories(
-    graphs: GraphSet, nodes: tuple[int, ...], edges: tuple[int, ...] = ()
-) -> GraphSet:
-    """The graphs with integers in ``x`` and, if ``edges`` is given, ``edge_attr`` one-hot."""
-    x = _one_hot(f"{graphs.name}: 'x'", graphs.x, nodes)
-    attr = graphs.edge_attr
-    if attr is not None and edges:
-        attr = _one_hot(f"{graphs.name}: 'edge_attr'", attr, edges)
-    return replace(graphs, x=x, edge_attr=attr, categories=nodes)
-
-
-def _one_hot(where: str, values: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
-    codes = zip(values.long().numpy().T, sizes, strict=True)
-    return torch.from_numpy(one_hot(where, codes, np.empty((len(values), 0))))

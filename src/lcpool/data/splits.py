@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -172,8 +172,13 @@ def _evenly(n: int, chosen: int) -> Tensor:
     return (torch.arange(n + 1) * chosen // n).diff() > 0
 
 
-def _check_folds(scheme: Scheme, runs: int, n: int, classes: Tensor | None) -> None:
-    """Refuse more runs than folds, and more folds than graphs of a class."""
+def _check_folds(
+    scheme: Scheme, runs: int, n: int, classes: Tensor | None, names: Sequence[object] = ()
+) -> None:
+    """Refuse more runs than folds, and more folds than graphs of a class.
+
+    ``names`` are what the classes 0, 1, … are called, if they have other names.
+    """
     k = scheme.folds
     if runs > k and not scheme.repeated:
         raise ValueError(
@@ -184,7 +189,8 @@ def _check_folds(scheme: Scheme, runs: int, n: int, classes: Tensor | None) -> N
     labels, counts = np.unique(every, return_counts=True)
     fewest = int(counts.min())
     if k > fewest:
-        of = f" of class {int(labels[counts.argmin()])}" if len(counts) > 1 else ""
+        rarest = int(labels[counts.argmin()])
+        of = f" of class {names[rarest] if names else rarest}" if len(counts) > 1 else ""
         fewer = f"split='{fewest}-fold' and runs={fewest}, or " if fewest > 1 else ""
         raise ValueError(
             f"'{scheme.name}' needs {k} graphs of each class, but there are {fewest}{of}: pass "
@@ -215,7 +221,8 @@ def resolved(graphs: GraphSet, name: str, runs: int = 1) -> str:
         )
     if scheme.kind == "fold":
         try:
-            _check_folds(scheme, runs, len(graphs), graphs.y.cpu() if graphs.classes else None)
+            classes = graphs.targets.cpu() if graphs.classes else None
+            _check_folds(scheme, runs, len(graphs), classes, graphs.classes)
         except ValueError as error:
             raise ValueError(f"{graphs.name}: {error}") from None
     if scheme.kind != "predefined":

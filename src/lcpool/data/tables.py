@@ -32,6 +32,7 @@ from lcpool.data.checks import DatasetError, warn_once
 from lcpool.data.columns import Column, as_split, both_ways, features, in_columns, targets
 from lcpool.data.files import TOO_MUCH, Array, TextFiles, max_bytes
 from lcpool.data.graphset import GraphSet, TaskName
+from lcpool.data.predefined import NAMES
 from lcpool.data.smiles import read_smiles
 from lcpool.data.splits import Split
 
@@ -43,7 +44,6 @@ CELL = 64
 ANY = -1
 
 _SUFFIXES = (".csv", ".csv.gz")
-_PARTS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 
 
 @dataclass(frozen=True)
@@ -402,15 +402,14 @@ def _splits(graphs: Table) -> tuple[Split, ...]:
     """The split in the column ``split``, if there is one."""
     if "split" not in graphs.columns:
         return ()
-    parts: list[list[int]] = [[], [], []]
+    parts: dict[str, list[int]] = {name: [] for name in Split._fields}
     for row, cell in enumerate(graphs.columns["split"]):
-        part = _PARTS.get(str(cell).strip().lower())
+        part = NAMES.get(str(cell).strip().lower())
         if part is None and cell is not None:
             problem = f"'split' is '{str(cell)[:40]}', not train, val, test or empty"
             raise DatasetError(f"{graphs.place(row)}: {problem}.")
         if part is not None:
             parts[part].append(row)
-    if not all(parts):
-        empty = ("train", "val", "test")[parts.index([])]
-        raise DatasetError(f"{graphs.where}: no graph has '{empty}' in the column 'split'.")
-    return (as_split([np.array(part) for part in parts]),)
+    if empty := [name for name, part in parts.items() if not part]:
+        raise DatasetError(f"{graphs.where}: no graph has '{empty[0]}' in the column 'split'.")
+    return (as_split([np.array(part) for part in parts.values()]),)

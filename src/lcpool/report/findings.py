@@ -86,7 +86,7 @@ def _over_datasets(c: Comparison) -> list[str]:
         f"{'is' if len(following) == 1 else 'are'} {listed(following)} ({average[others[0]]:.2f})."
     )
     mean = rounded(blocks.mean(axis=0))
-    if mean[at] < mean.max():
+    if m.one_scale and mean[at] < mean.max():
         ahead = c.pools[mean.argmax()]
         lead = m.amount(mean.max() - mean[at])
         beyond = "above" if m.metric.higher else "below"

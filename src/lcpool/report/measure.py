@@ -45,6 +45,11 @@ class Measure:
         return text if self.metric.higher else f"{text} (lower is better)"
 
     @property
+    def one_scale(self) -> bool:
+        """Whether datasets can be averaged: errors are in the units of each dataset's targets."""
+        return self.metric.name not in ("mae", "rmse")
+
+    @property
     def best(self) -> str:
         return "highest" if self.metric.higher else "lowest"
 

@@ -23,6 +23,7 @@ from lcpool.settings import (
     POOLS,
     RUNS,
     SETTINGS,
+    MetricName,
     Setting,
     by_name,
     config_text,
@@ -265,8 +266,8 @@ def make_jobs(
         }
         for asked in grid.cells(loaded):
             scheme = schemes[asked.dataset, asked.protocol.split]
-            cell = replace(asked, protocol=replace(asked.protocol, split=scheme))
-            _check_metric(cell)
+            metric = _metric(asked)
+            cell = replace(asked, protocol=replace(asked.protocol, split=scheme, metric=metric))
             network = replace(cell.architecture, backbone="hierarchical")
             key = config_text(network, replace(cell.protocol, split="shared"))
             runs = alike.setdefault((cell.dataset, key), {})
@@ -279,10 +280,15 @@ def make_jobs(
     return [replace(job, label=label) for job, label in zip(found, words, strict=True)]
 
 
-def _check_metric(cell: Cell) -> None:
-    """Refuse a metric that does not fit the dataset, before anything is trained."""
+def _metric(cell: Cell) -> MetricName:
+    """The setting ``metric`` of a cell: "auto" also where its task's default was named.
+
+    Otherwise the same runs would be trained twice and counted twice. A metric that does not fit
+    the dataset is refused before anything is trained.
+    """
+    asked, task = cell.protocol.metric, TASKS[cell.dataset.task]
     try:
-        TASKS[cell.dataset.task].metric(cell.protocol.metric)
+        return "auto" if task.metric(asked).name == task.default else asked
     except ValueError as error:
         raise ValueError(f"{cell.dataset.name}: {error}") from error
 

@@ -13,9 +13,9 @@ from torch_geometric.data import Data
 
 from lcpool.atomic import read_whole, write_atomically
 from lcpool.data import GraphSet, Split
+from lcpool.data.columns import with_categories
 from lcpool.data.convert import integer_features, single_graphs
 from lcpool.data.graphset import TaskName, features_are_degrees, with_degrees
-from lcpool.data.smiles import with_categories
 from lcpool.models import Architecture, Backbone
 from lcpool.train.protocol import seeded
 from lcpool.train.tasks import TASKS, Task
@@ -380,7 +380,7 @@ class Model:
             if ":" in name and not trust:
                 raise ValueError(
                     f"{path} has the {kind} '{name}', whose module would be imported. If you trust "
-                    f"the file and the module, pass trust=True."
+                    f"the file and the module, pass trust=True (lcpool predict --trust)."
                 )
         try:
             architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])

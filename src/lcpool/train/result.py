@@ -153,10 +153,12 @@ class Result:
     checkpoints: list[Checkpoint] = field(default_factory=list, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        counted, metric = len(self.values()), self.metric
+        counted, metric = len(self.known()), self.metric
         digits = 2 if metric.percent else 3
         spread = f" ± {self.std():.{digits}f}" if counted > 1 else ""
-        figure = f"{self.mean():.{digits}f}{spread}{metric.unit}" if counted else "all diverged"
+        figure = f"{self.mean():.{digits}f}{spread}{metric.unit}" if counted else "unknown"
+        if not len(self.values()):
+            figure = "all diverged"
         if metric.name != "accuracy":
             figure = f"{metric.title} {figure}"
         runs = "1 run" if len(self.runs) == 1 else f"{len(self.runs)} runs"
@@ -205,7 +207,8 @@ class Result:
     def values(self, rule: str | None = None, metric: str | None = None) -> Tensor:
         """A metric of the test graphs, of all runs that did not diverge at once.
 
-        Accuracies, F1, ROC-AUC and average precision are in percent.
+        Accuracies, F1, ROC-AUC and average precision are in percent; NaN is what cannot be
+        computed, such as ROC-AUC if all test graphs have one class.
 
         Args:
             rule: what chose the epochs: the metric that selected (the default), or "loss".
@@ -224,13 +227,20 @@ class Result:
         """Test accuracies in percent, of all runs that did not diverge at once."""
         return self.values(rule, "accuracy")
 
+    def known(self, rule: str | None = None, metric: str | None = None) -> Tensor:
+        """:meth:`values` without those that cannot be computed."""
+        values = self.values(rule, metric)
+        return values[~values.isnan()]
+
     def mean(self, rule: str | None = None, metric: str | None = None) -> float:
-        """Mean of :meth:`values`; NaN if all runs diverged."""
-        return float(self.values(rule, metric).mean())
+        """Mean of :meth:`known`; NaN if there are none."""
+        return float(self.known(rule, metric).mean())
 
     def std(self, rule: str | None = None, metric: str | None = None) -> float:
-        """Standard deviation of :meth:`values` over runs (n − 1); 0 for a single run."""
-        values = self.values(rule, metric)
+        """Standard deviation of :meth:`known` over runs (n − 1); 0 for a single run."""
+        values = self.known(rule, metric)
+        if not len(values):
+            return math.nan
         return float(values.std(correction=min(1, len(values) - 1)))
 
     def remove_checkpoints(self) -> None:
