@@ -7,6 +7,7 @@ import os
 import pickle
 import statistics
 
+import networkx as nx
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
@@ -581,3 +582,25 @@ def test_a_module_that_a_file_names_is_imported_only_with_trust(tmp_path, monkey
         Model.load(path)
     with pytest.raises(SystemExit):
         Model.load(path, trust=True)
+
+
+def atoms(*words):
+    """Rings whose nodes have these words in turn."""
+    rings = []
+    for i in range(12):
+        ring = nx.cycle_graph(4 + i % 3, create_using=nx.Graph)
+        nx.set_node_attributes(ring, {v: words[v % len(words)] for v in ring}, "atom")
+        ring.graph["y"] = i % 2
+        rings.append(ring)
+    return load_dataset(rings, name="atoms")
+
+
+def test_a_model_knows_the_words_of_its_features(tmp_path):
+    known = atoms("C", "O")
+    assert (known.words, known.categories) == ((("C", "O"),), (2,))
+    train(known, "topkpool", runs=1, epochs=1, hidden=8, device="cpu").model.save(tmp_path / "m.pt")
+    model = Model.load(tmp_path / "m.pt")
+    assert model.words == known.words
+    assert len(model.predict(known)) == 12
+    with pytest.raises(ValueError, match="'O'"):  # as wide, but S would be read as O
+        model.predict(atoms("C", "S"))

@@ -50,6 +50,7 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     yield "x", x.dim() == 2 and x.is_floating_point()
     sizes = graphs.categories
     yield "categories", all(size > 0 for size in sizes) and sum(sizes) <= x.size(1)
+    yield "words", not graphs.words or tuple(map(len, graphs.words)) == sizes
     yield "edge_index", edges.dtype == torch.int64 and edges.dim() == 2 and edges.size(0) == 2
     yield "edge_attr", attr is None or attr.size(0) == edges.size(1)
     if graphs.task == "classes":

@@ -86,6 +86,10 @@ def coalesce(edges: Array, num_nodes: int) -> tuple[Array, Array]:
     return np.stack(np.divmod(keys, max(num_nodes, 1))), between[first]
 
 
+# The words of each categorical feature, by number.
+Words = tuple[tuple[str, ...], ...]
+
+
 class Column(NamedTuple):
     """One feature of all nodes or of all edges: numbers, rows of numbers, or words."""
 
@@ -96,8 +100,8 @@ class Column(NamedTuple):
 
 def features(
     where: str, place: Callable[[int], str], rows: int, columns: Iterable[Column]
-) -> tuple[Array | None, tuple[int, ...]]:
-    """Columns as one matrix: words one-hot, then the numbers; and how many words each has.
+) -> tuple[Array | None, Words]:
+    """Columns as one matrix, words one-hot, then the numbers; and the words of each such column.
 
     None where there are no columns. Words are numbered in alphabetical order.
 
@@ -107,19 +111,21 @@ def features(
         rows: how many rows there are.
         columns: the features.
     """
-    codes, found = [], [np.empty((rows, 0))]
+    codes, words, found = [], [], [np.empty((rows, 0))]
     for column in columns:
         if any(isinstance(value, str) for value in column.values):
-            codes.append(_numbered(where, place, column))
+            words.append(_levels(where, place, column))
+            number = {word: n for n, word in enumerate(words[-1])}
+            codes.append((np.array([number[word] for word in column.values]), len(number)))
         else:
             found.append(_number_rows(place, column))
     if not codes and len(found) == 1:
         return None, ()
-    return one_hot(where, codes, np.concatenate(found, axis=1)), tuple(size for _, size in codes)
+    return one_hot(where, codes, np.concatenate(found, axis=1)), tuple(words)
 
 
-def _numbered(where: str, place: Callable[[int], str], column: Column) -> tuple[Array, int]:
-    """The number of each row's word, and how many there are."""
+def _levels(where: str, place: Callable[[int], str], column: Column) -> tuple[str, ...]:
+    """The words that a column has or can have."""
     for row, word in enumerate(column.values):
         if not isinstance(word, str):
             problem = (
@@ -132,8 +138,7 @@ def _numbered(where: str, place: Callable[[int], str], column: Column) -> tuple[
             f"{where}: '{column.name}' has {len(levels)} different words, of which each would be a "
             f"column; {MAX_SPAN} are the limit. Remove it if these are names."
         )
-    number = {word: n for n, word in enumerate(levels)}
-    return np.array([number[word] for word in column.values]), len(levels)
+    return levels
 
 
 def _number_rows(place: Callable[[int], str], column: Column) -> Array:

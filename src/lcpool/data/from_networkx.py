@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lcpool.data.checks import DatasetError
-from lcpool.data.columns import Column, features, in_columns, targets
+from lcpool.data.columns import Column, Words, features, in_columns, targets
 from lcpool.data.graphset import GraphSet, TaskName
 
 # Attributes of a graph that are its target.
@@ -44,7 +44,7 @@ def read_networkx(graphs: list[Any], name: str, y: Any, task: TaskName | None) -
             both = [(u, v)] if graph.is_directed() else [(u, v), (v, u)]
             ends += [(row[g, a], row[g, b]) for a, b in both]
             kept += [(g, (u, v), attributes)] * len(both)
-    x, categories = _features(name, "node", nodes)
+    x, words = _features(name, "node", nodes)
     attr, _ = _features(name, "edge", kept)
     return in_columns(
         name,
@@ -53,7 +53,8 @@ def read_networkx(graphs: list[Any], name: str, y: Any, task: TaskName | None) -
         np.array(ends, np.int64).reshape(-1, 2).T,
         x,
         attr,
-        categories=categories,
+        categories=tuple(map(len, words)),
+        words=words,
         **targets(name, _targets(name, graphs) if y is None else y, len(graphs), task),
     )
 
@@ -65,7 +66,7 @@ def _nodes(graph: Any) -> Iterable[tuple[Hashable, Mapping[str, Any]]]:
 
 def _features(
     name: str, unit: str, rows: list[tuple[int, Any, Mapping[str, Any]]]
-) -> tuple[Any, tuple[int, ...]]:
+) -> tuple[Any, Words]:
     """The attributes of all nodes or edges."""
 
     def place(at: int) -> str:

@@ -95,6 +95,7 @@ class GraphSet:
             of columns after the other: with (3, 2), a node of the categories 2 and 0 begins with
             0 0 1 1 0. A block of zeros is a category that is not known. The other columns are
             numbers.
+        words: what the categories of each such feature are called, or empty if they are numbers.
         splits: the splits that came with the data, on the host, or none. A subset has none.
 
     Example:
@@ -116,6 +117,7 @@ class GraphSet:
     task: TaskName = "classes"
     target_names: tuple[str, ...] = ()
     categories: tuple[int, ...] = ()
+    words: tuple[tuple[str, ...], ...] = ()
     splits: tuple[Split, ...] = ()
 
     @classmethod

@@ -29,7 +29,15 @@ from typing import Any
 import numpy as np
 
 from lcpool.data.checks import DatasetError, warn_once
-from lcpool.data.columns import Column, as_split, both_ways, features, in_columns, targets
+from lcpool.data.columns import (
+    Column,
+    Words,
+    as_split,
+    both_ways,
+    features,
+    in_columns,
+    targets,
+)
 from lcpool.data.files import TOO_MUCH, Array, TextFiles, max_bytes
 from lcpool.data.graphset import GraphSet, TaskName
 from lcpool.data.predefined import NAMES
@@ -108,7 +116,7 @@ class Table:
             found.append(str(name).strip())
         return found
 
-    def features(self, *others: str) -> tuple[Array | None, tuple[int, ...]]:
+    def features(self, *others: str) -> tuple[Array | None, Words]:
         """All columns but ``others`` as features."""
         columns = (
             Column(name, values, self.levels.get(name, ()))
@@ -258,7 +266,7 @@ def graphs_of(
     numbers = _graph_numbers(graphs, nodes, edges)
     node_of, graph = _nodes(numbers, graphs, nodes, edges)
     ends = _ends(numbers, node_of, graph, edges)
-    x, categories = (None, ()) if nodes is None else nodes.features("graph", "node")
+    x, words = (None, ()) if nodes is None else nodes.features("graph", "node")
     attr, _ = edges.features("graph", "source", "target", "u", "v")
     if "u" in edges.columns:
         ends, attr = both_ways(ends, attr)
@@ -270,7 +278,8 @@ def graphs_of(
         x,
         attr,
         (edges if nodes is None else nodes).where,
-        categories=categories,
+        categories=tuple(map(len, words)),
+        words=words,
         **_known(name, graphs, len(numbers), y, task),
     )
 

@@ -76,6 +76,7 @@ class Model:
         split: the numbers of the graphs that this run was trained, validated and tested on.
         digest: the :func:`fingerprint` of the training data, to recognise it.
         categories: those of its features (:attr:`lcpool.data.GraphSet.categories`).
+        words: what these are called (:attr:`lcpool.data.GraphSet.words`).
     """
 
     network: Backbone
@@ -91,6 +92,7 @@ class Model:
     split: Split | None = None
     digest: str = ""
     categories: tuple[int, ...] = ()
+    words: tuple[tuple[str, ...], ...] = ()
 
     def __repr__(self) -> str:
         a = self.network.architecture
@@ -129,6 +131,7 @@ class Model:
             kind=graphs.task, target_names=graphs.target_names,
             metric=TASKS[graphs.task].default, digest=fingerprint(graphs),
             categories=graphs.categories,
+            words=graphs.words,
         )  # fmt: skip
 
     def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor | list[str]:
@@ -296,6 +299,14 @@ class Model:
                     f"({self.dataset}), but these graphs have {graphs.categories}. PyG graphs "
                     f"themselves, in a list, get those of the network."
                 )
+            for known, words in zip(self.words, graphs.words, strict=False):
+                if known != words:
+                    other = sorted(set(known) ^ set(words))
+                    raise ValueError(
+                        f"the network was trained on other words ({self.dataset}): {other[0]!r} is "
+                        f"only in one of the two. Give both datasets all words: in tables, a "
+                        f"column of pandas' type category."
+                    )
             return graphs
         if not features_are_degrees(graphs):
             raise ValueError(
@@ -321,6 +332,7 @@ class Model:
             "split": all(part.dtype == torch.int64 for part in self.split or ()),
             "categories": all(isinstance(size, int) and size > 0 for size in self.categories)
             and sum(self.categories) <= self.num_features,
+            "words": not self.words or tuple(map(len, self.words)) == self.categories,
         }
         if wrong := [name for name, is_right in fits.items() if not is_right]:
             raise ValueError(f"its '{wrong[0]}' has a wrong value.")
@@ -344,6 +356,7 @@ class Model:
             "run": self.run,
             "digest": self.digest,
             "categories": list(self.categories),
+            "words": [list(words) for words in self.words],
             "split": None if self.split is None else list(self.split),
             "tensors": {name: value.cpu() for name, value in tensors_of(self.network).items()},
         }
@@ -395,7 +408,8 @@ class Model:
             model = cls(
                 network, classes, mean_nodes, values["dataset"], values["degrees"],
                 target_names=tuple(values["target_names"]), split=split,
-                categories=tuple(values["categories"]), **own,
+                categories=tuple(values["categories"]),
+                words=tuple(map(tuple, values["words"])), **own,
             )  # fmt: skip
             model._check()
             return model
