@@ -16,6 +16,15 @@ def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     return message.weighted_sum(S, weight, graph.edges.entries.reversed)
 
 
+def degrees(graph: Graph, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """The sum of the weights of the edges out of each node."""
+    source = graph.edge_index[0]
+    if weight is None:
+        weight = torch.ones(source.numel(), dtype=dtype, device=source.device)
+    total = torch.zeros(graph.num_nodes, dtype=dtype, device=source.device)
+    return total.index_add(0, source, weight.to(dtype))
+
+
 def graph_sum(values: Tensor, graph: Graph) -> Tensor:
     """The sum of one value per node over the nodes of each graph, ``[batch_size]``."""
     return values.new_zeros(graph.batch_size).index_add(0, graph.batch_vector(), values)

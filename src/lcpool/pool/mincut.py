@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lcpool.graph.dense import DenseAssignment
 from lcpool.graph.graph import Graph
 from lcpool.nn.arguments import check_arguments
-from lcpool.ops.dense import degree_normalized, graph_sum, safe_div, safe_sqrt
+from lcpool.ops.dense import degree_normalized, degrees, graph_sum, safe_div, safe_sqrt
 from lcpool.pool.dense import DenseAssignmentPooling
 
 
@@ -54,9 +54,7 @@ class MinCutPooling(DenseAssignmentPooling):
     def dense_losses(
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
     ) -> dict[str, Tensor]:
-        source = graph.edge_index[0]
-        weight = A.new_ones(source.numel()) if weight is None else weight.to(A.dtype)
-        degree = weight.new_zeros(graph.num_nodes).index_add(0, source, weight)
+        degree = degrees(graph, weight, A.dtype)
         volume = graph_sum(degree * S.value.square().sum(-1), graph)
         cut = -safe_div(A.diagonal(dim1=1, dim2=2).sum(-1), volume)
         gram = S.blocks(S.value)
