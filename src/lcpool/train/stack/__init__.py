@@ -122,8 +122,8 @@ class Stack:
         kept: dict[nn.Parameter, nn.Parameter] = {}
         for leaf in self.leaves.values():
             for name, old in list(leaf.named_parameters()):
-                # A new parameter: whoever still holds an earlier step's autograd graph (numba does,
-                # after it compiled a kernel in that step) would keep the old shape alive with it.
+                # A new parameter: while anything still holds an earlier step's autograd graph (seen
+                # where kernels were compiled in that step), the old one keeps its shape in it.
                 kept[old] = nn.Parameter(old.data[positions])
                 setattr(leaf, name, kept[old])
                 # Adam's step count has no shape: it is the same for all runs.
