@@ -6,6 +6,7 @@ import difflib
 import inspect
 from collections.abc import Callable
 
+import torch
 from torch import nn
 
 from lcpool import pool
@@ -68,7 +69,8 @@ def pooling_name(name: str) -> str:
 def keeps_edge_attr(name: str) -> bool:
     """Whether the edge attributes of the input come out of a pooling, a row per pooled edge."""
     if name in POOLINGS:
-        return POOLINGS[name](1, 1, NetworkSettings()).keeps_edge_attr
+        with torch.device("meta"):  # a layer to ask: it takes no memory and no random numbers
+            return POOLINGS[name](1, 1, NetworkSettings()).keeps_edge_attr
     return bool(getattr(import_class(name), "keeps_edge_attr", False))
 
 
