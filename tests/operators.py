@@ -5,6 +5,7 @@ from torch_geometric.nn import GCNConv
 
 from lcpool import (
     ASAPooling,
+    CellPooling,
     DiffPooling,
     DMoNPooling,
     EdgePooling,
@@ -27,7 +28,17 @@ DENSE = {
     "mincut": lambda c: MinCutPooling(c, 3),
     "dmon": lambda c: DMoNPooling(c, 3),
 }
+
+
+def cell_pooling(channels: int) -> CellPooling:
+    """As if it had warned: random graphs often have more components than kept nodes."""
+    pool = CellPooling(channels)
+    pool.warned_of_lost = True
+    return pool
+
+
 PARTITIONS = {
+    "cell": cell_pooling,
     "kmis": lambda c: KMISPooling(c),
     "edge": lambda c: EdgePooling(c),
 }

@@ -78,9 +78,20 @@ def test_what_is_known_of_edges_changes_nothing(name):
     torch.testing.assert_close(*outs)
 
 
+def skip_without_bfloat16(backend):
+    """The interpreter of Triton 3.7, which torch 2.13 with CUDA brings, has none."""
+    if backend == "triton":
+        from triton.runtime.interpreter import InterpreterBuilder
+
+        if not hasattr(InterpreterBuilder, "get_bf16"):
+            pytest.skip("the interpreter of this Triton has no bfloat16")
+
+
 @pytest.mark.parametrize("name", FORMULAS)
-def test_sixteen_bits_are_added_in_thirty_two(name):
+def test_sixteen_bits_are_added_in_thirty_two(name, backend):
     """A thousand ones: bfloat16 alone would stop adding at 256."""
+    if name == "neighbour_max":
+        skip_without_bfloat16(backend)
     function, _, count = FORMULAS[name]
     hub = torch.tensor([[1], [0]]).repeat(1, 1000)
     x = torch.ones(2, 1, dtype=torch.bfloat16)
@@ -109,8 +120,10 @@ def test_a_maximum_that_is_no_number_shows(order):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-def test_who_shares_a_maximum_shares_its_gradient(dtype):
+def test_who_shares_a_maximum_shares_its_gradient(dtype, backend):
     """Also a maximum of 0, which is what a node without neighbours has."""
+    if dtype == torch.bfloat16:
+        skip_without_bfloat16(backend)
     x = torch.tensor([[0.0, 2.0], [0.0, 1.0], [-1.0, 2.0]], dtype=dtype, requires_grad=True)
     edges = Edges(torch.tensor([[0, 1, 2, 0, 2], [0, 0, 0, 1, 1]]), 3)
     out = neighbour_max(x, edges)

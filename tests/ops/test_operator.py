@@ -64,6 +64,10 @@ def samples():
         features(*shape) for shape in ((2, 3), (2,), (2, 2), (2,), (2, 3), (2,), (1, 2), (1,))
     ]
     graphs = (COUNTS, torch.tensor([0, 3, 4]), torch.tensor([0, 2, 3]))
+    yield "lcsmp", (x, *parameters, *ROWS)
+    products = torch.ops.lcpool.lcsmp(x.detach(), *(p.detach() for p in parameters), *ROWS)[1:]
+    scored = [*products, x.detach(), *(p.detach() for p in parameters), *ROWS]
+    yield "lcsmp_backward", (plain[:, 0].contiguous(), scored)
     yield "lcpool", (x, *parameters, *ROWS, *graphs, 3)
     values = [torch.rand(*shape, dtype=torch.float64) for shape in ((4, 3), (4, 4), (4, 2), (4, 2))]
     saved = [perm, batch[perm], torch.tensor([1, -1, 0, 2]), torch.tensor(1), h, *values]

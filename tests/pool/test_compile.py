@@ -43,7 +43,7 @@ def results(pool, arguments, options):
     ("name", "given"),
     [*(("lcpool", given) for given in BATCHES), ("lcpool*", "batch"), ("topk", "one graph"),
      ("sag", "batch"), ("asap", "batch"), ("diff", "batch_size"), ("kmis", "batch"),
-     ("edge", "batch")],
+     ("edge", "batch"), ("cell", "batch")],
 )  # fmt: skip
 def test_compiles_once_for_graphs_of_all_sizes(name, given):
     pool = make(name)
@@ -86,7 +86,7 @@ def test_compiles_without_kernels(backend):
     torch.testing.assert_close(ours, eager, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["asap", "kmis", "edge"])
+@pytest.mark.parametrize("name", ["asap", "kmis", "edge", "cell"])
 @pytest.mark.parametrize("backend", ["numba", "torch"], indirect=True)
 def test_weights_and_their_gradients_compile_too(backend, name):
     """Also without a kernel, where autograd adds in another order."""

@@ -76,7 +76,8 @@ def test_counts_are_known_beforehand(name):
     counts = torch.tensor([7, 0, 1, 4])
     expected = torch.full((4,), 3) if name in DENSE else torch.tensor([4, 0, 1, 2])
     found = make(name).pooled_counts(counts)
-    assert found is None if name in PARTITIONS else torch.equal(found, expected)
+    follows = name in PARTITIONS and name != "cell"  # from the graph, not from a ratio
+    assert found is None if follows else torch.equal(found, expected)
 
 
 def test_a_threshold_is_known_only_after_selecting():

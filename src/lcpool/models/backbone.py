@@ -213,7 +213,7 @@ def edge_dims(a: Architecture, width: int | None) -> list[int | None]:
         )
     if keeps_edge_attr(a.pool):
         return [width] * (a.poolings + 1)
-    keep = "nopool, topkpool, sagpool, kmis, edgepool and randomassign keep them"
+    keep = "nopool, topkpool, sagpool, cellpool, kmis, edgepool and randomassign keep them"
     if kind == "needed" and a.conv not in CONVS:
         raise ValueError(
             f"'{a.conv}' needs 'edge_attr', which {a.pool} does not return: {keep}; or give the "

@@ -1,4 +1,4 @@
-"""Poolings by name: the paper's, their rivals, and the user's own by import path."""
+"""Poolings by name: the paper's, ours, their rivals, and the user's own by import path."""
 
 from __future__ import annotations
 
@@ -11,20 +11,40 @@ from torch import nn
 
 from lcpool import pool
 from lcpool.models.own import import_class
-from lcpool.nn.conv import FastGCNConv
+from lcpool.nn import LCSMP, ConvScore, ProjectionScore, Score
+from lcpool.nn.conv import FastGCNConv, FastGraphConv, FastLEConv
 from lcpool.pool.foreign import as_pooling, make_layer
+from lcpool.pool.random import Drawn
 from lcpool.pool.tgp import PREFIX, TGPPooling
 from lcpool.settings import NetworkSettings
 
+# The scores of poolings that take any: name → (channels, settings) → score.
+SCORES: dict[str, Callable[[int, NetworkSettings], Score]] = {
+    "lcsmp": lambda channels, o: LCSMP(channels, o.score_channels, o.rescale),
+    "topk": lambda channels, _: ProjectionScore(channels),
+    "sag": lambda channels, _: ConvScore(FastGraphConv(channels, 1), "tanh"),
+    "asap": lambda channels, _: ConvScore(FastLEConv(channels, 1), "sigmoid"),
+    "random": lambda *_: Drawn(),
+}
+
 
 def _lcpool(channels: int, o: NetworkSettings, cluster: nn.Module | None = None) -> pool.Pooling:
-    return pool.LCPooling(
-        channels, o.ratio, hidden_channels=o.score_channels, self_loops=o.self_loops,
-        rescale=o.rescale, hops=o.hops, cluster=cluster,
+    if o.node_score == "lcsmp":
+        return pool.LCPooling(
+            channels, o.ratio, hidden_channels=o.score_channels, self_loops=o.self_loops,
+            rescale=o.rescale, hops=o.hops, cluster=cluster,
+        )  # fmt: skip
+    score = SCORES[o.node_score](channels, o)
+    return pool.LocalClusterPooling(
+        score, cluster, o.ratio, self_loops=o.self_loops, hops=o.hops
     )  # fmt: skip
 
 
-# Name (see ``settings.POOLS`` and ``settings.RIVALS``) → (channels, clusters, settings) → layer.
+def _cellpool(channels: int, o: NetworkSettings) -> pool.Pooling:
+    return pool.CellPooling(channels, o.ratio, SCORES[o.node_score](channels, o))
+
+
+# Name (see ``settings.ALL_POOLS``) → (channels, clusters, settings) → layer.
 POOLINGS: dict[str, Callable[[int, int, NetworkSettings], pool.Pooling]] = {
     "nopool": lambda *_: pool.NoPooling(),
     "topkpool": lambda channels, _, o: pool.TopKPooling(channels, o.ratio),
@@ -34,6 +54,7 @@ POOLINGS: dict[str, Callable[[int, int, NetworkSettings], pool.Pooling]] = {
     "mincutpool": lambda channels, clusters, _: pool.MinCutPooling(channels, clusters),
     "lcpool": lambda channels, _, o: _lcpool(channels, o),
     "lcpool*": lambda channels, _, o: _lcpool(channels, o, FastGCNConv(channels, channels)),
+    "cellpool": lambda channels, _, o: _cellpool(channels, o),
     "kmis": lambda channels, *_: pool.KMISPooling(channels),
     "edgepool": lambda channels, *_: pool.EdgePooling(channels),
     "graclus": lambda channels, *_: pool.GraclusPooling(channels),

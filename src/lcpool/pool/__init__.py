@@ -2,6 +2,7 @@
 
 from lcpool.pool.asap import ASAPooling
 from lcpool.pool.base import Pooling, PoolingError
+from lcpool.pool.cell import CellPooling
 from lcpool.pool.dense import DenseAssignmentPooling
 from lcpool.pool.diff import DiffPooling
 from lcpool.pool.dmon import DMoNPooling
@@ -23,6 +24,7 @@ from lcpool.pool.topk import TopKPooling
 
 __all__ = [
     "ASAPooling",
+    "CellPooling",
     "DMoNPooling",
     "DenseAssignmentPooling",
     "DiffPooling",

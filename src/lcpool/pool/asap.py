@@ -28,8 +28,8 @@ class ASAPooling(LocalAssignmentPooling):
         S = \mathrm{attention}(X, A + I), \quad h = \sigma(\mathrm{LEConv}(S^\top X, A + I)), \quad
         A' = {S'}^\top (A + I) S'
 
-    without the diagonal of A'. A call adds I to A; if you call :meth:`select` and :meth:`connect`
-    yourself, pass the graph of A + I (:func:`with_self_loops`).
+    without the diagonal of A'. A call adds I to A; if you call ``select`` and ``connect``
+    yourself, pass the graph of A + I (``with_self_loops``).
 
     Takes the arguments of PyG's layer and loads its parameters, with three differences: A' has
     weights also when the input has none, gradients flow through them, and always the clusters of

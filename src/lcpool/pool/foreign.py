@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from lcpool.graph.graph import Graph
@@ -22,9 +23,10 @@ CALLED = (
 class ForeignPooling(Pooling):
     """Any layer that is called as PyG's poolings are: ``layer(x, edge_index, edge_attr, batch)``.
 
-    It must return ``x, edge_index, edge_attr, batch`` and anything after them. If its output has an
-    attribute ``loss``, one value or one per graph, that is added in training. Whether it pools each
-    graph independently is not known, so its runs are trained one at a time.
+    It must return ``x, edge_index, edge_attr, batch`` and anything after them: ``perm`` and
+    ``score``, if they are what PyG's poolings return there. If its output has an attribute
+    ``loss``, one value or one per graph, that is added in training. Whether it pools each graph
+    independently is not known, so its runs are trained one at a time.
     """
 
     stackable: ClassVar[bool] = False
@@ -38,7 +40,10 @@ class ForeignPooling(Pooling):
         return self.layer(graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector())
 
     def pooled(self, graph: Graph, selected: Any) -> Pooled:
-        return Pooled.of(self._graph(graph, selected), **self._loss_of(selected, graph))
+        after = self._graph(graph, selected)
+        return Pooled.of(
+            after, **_kept(selected[4:], graph, after), **self._loss_of(selected, graph)
+        )
 
     def _graph(self, graph: Graph, out: Any) -> Graph:
         """The pooled graph in the output of the layer, checked."""
@@ -76,6 +81,24 @@ class ForeignPooling(Pooling):
 
     def __repr__(self) -> str:
         return repr(self.layer)
+
+
+def _kept(items: Sequence[Any], graph: Graph, after: Graph) -> dict[str, Any]:
+    """``perm`` and ``score`` in what a layer returned after ``batch``, if they can be these."""
+    perm, score, *_ = (*items, None, None)
+    count, last = after.num_nodes, graph.num_nodes - 1
+    if not isinstance(perm, Tensor) or perm.dtype != torch.int64 or perm.shape != (count,):
+        return {}
+    if last < 0:
+        return {}
+    inside = perm.clamp(0, last)
+    same = graph.batch_vector()[inside] == after.batch_vector()
+    if not ((perm == inside) & same).all():
+        return {}
+    found: dict[str, Any] = {"perm": perm}
+    if isinstance(score, Tensor) and score.is_floating_point() and score.numel() == count:
+        found["score"] = score.view(-1)
+    return found
 
 
 def as_pooling(layer: nn.Module) -> Pooling:

@@ -21,7 +21,8 @@ class LCPooling(LocalClusterPooling):
 
     .. math::
         h = \mathrm{LCSMP}(X, A), \quad \hat{i} = \mathrm{topk}(h), \quad
-        X' = (X \odot h)(\hat{i}, :), \quad
+        X' = (X \odot h)(\hat{i}, :)
+
         A' = \mathrm{ones}(A + A^\top A + A^2 + A^\top A^2)(\hat{i}, \hat{i})
 
     Put a convolution before it, or pass one as ``cluster``: that is LCPool*.

@@ -43,12 +43,14 @@ class Pooled(_Items):
         losses: auxiliary losses by name, unweighted.
         loss: their weighted sum, to be added to the training loss; 0 if there are none.
         graph_loss: that sum for each graph, 0 for empty ones; None if there are no losses.
+        merges: whether a pooled node is all nodes of its cluster, or the kept one alone.
     """
 
     losses: Mapping[str, Tensor] = MappingProxyType({})
     graph_loss: Tensor | None = None
     made: Assignment | Callable[[], Assignment] | None = None
     lifting: Callable[[Tensor, Assignment], Tensor] | None = None
+    merges: bool = False
     _loss: Tensor | float = 0.0
 
     def __new__(
@@ -69,12 +71,16 @@ class Pooled(_Items):
     @classmethod
     def of(cls, graph: Graph, S: Selection | None = None, **attributes: Any) -> Pooled:
         """The output of a pooling that selected S, if that is known, and made ``graph``."""
-        perm = score = made = None
         if S is not None:
-            perm, score, made = S.perm, S.score, S.__dict__.get("assignment", S.S)
+            attributes["perm"], attributes["score"], attributes["merges"] = (
+                S.perm,
+                S.score,
+                S.merges,
+            )
+            attributes["made"] = S.__dict__.get("assignment", S.S)
         return cls(
-            graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(), perm, score,
-            graph=graph, made=made, **attributes,
+            graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(),
+            graph=graph, **attributes,
         )  # fmt: skip
 
     @lazy

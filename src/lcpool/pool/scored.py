@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -30,6 +31,7 @@ class KeptNodes(Selection):
         plan: how many nodes each graph has and keeps, if that is known before scoring.
     """
 
+    merges: ClassVar[bool] = False
     perm: Tensor
     x: Tensor
     place: Tensor | None = None

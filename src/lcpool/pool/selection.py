@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -37,8 +38,11 @@ class Selection:
         sizes: the number of pooled nodes of each graph, if the host knows it.
         perm: the input node that each pooled node came from; None if there is no such node.
         score: h of these nodes, or None.
+
+    ``merges`` says whether a pooled node is all nodes of its cluster, or the kept one alone.
     """
 
+    merges: ClassVar[bool] = True
     S: Assignment | Callable[[], Assignment]
     batch: Tensor
     sizes: Sizes | None = None

@@ -121,8 +121,8 @@ def cluster_connect_blocks(
             a node near a hub, is a block by itself.
 
     Returns:
-        The blocks: iterate over them, index them, or write them into a file that is mapped into
-        memory (:meth:`Blocks.save`).
+        What can be iterated over, indexed, or written into a file that is mapped into memory
+        (:meth:`~lcpool.ops.connect.blocks.Blocks.save`).
 
     Example:
         >>> path = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])

@@ -1,4 +1,4 @@
-r"""The score, selection and reduction of LCPool as one operator: all but its edges.
+r"""LCSMP as one operator, and the score, selection and reduction of LCPool as another.
 
 .. math::
     s = \mathrm{LCSMP}(X, A), \quad h = \mathrm{softmax}(s), \quad \hat{i} = \mathrm{topk}(s), \quad
@@ -6,9 +6,9 @@ r"""The score, selection and reduction of LCPool as one operator: all but its ed
 
 Layer by layer the scores alone are some thirty operations in both passes, each of which reads and
 writes the features of all nodes, and is a launch on a GPU. The operator does what lies between the
-matrix products in two kernels per pass, and X·W_d and X·W_x as one product, YG = X [W_d; W_x]ᵀ. The
-gradient of X has two parts, through X' and through s: the product that ends the second is added to
-the first in place.
+matrix products in two kernels per pass, and X·W_d and X·W_x as one product, YG = X [W_d; W_x]ᵀ. In
+LCPool the gradient of X has two parts, through X' and through s: the product that ends the second
+is added to the first in place.
 """
 
 from __future__ import annotations
@@ -58,7 +58,13 @@ def composed(
 
 
 def scores(x: Tensor, edges: Edges, parameters: LCSMPParameters) -> Tensor:
-    """The scores from parameters of the type of x."""
+    """The scores from parameters of the type of x, by one operator."""
+    s: Tensor = lcsmp(x, *parameters, *edges.both_ways(x, *parameters))[0]
+    return s
+
+
+def scores_in_torch(x: Tensor, edges: Edges, parameters: LCSMPParameters) -> Tensor:
+    """:func:`scores` operation by operation, where the gradient must have a gradient itself."""
     W_d, b_d, W_fd, b_fd, W_x, b_x, w_s, b_s = parameters
     L_fd, L_x, L_s = (
         partial(linear, weight=W, bias=b) for W, b in ((W_fd, b_fd), (W_x, b_x), (w_s, b_s))
@@ -78,35 +84,52 @@ class GatedTopK(NamedTuple):
     h: Tensor  # the softmax of the scores over each graph
 
 
-class Inputs(NamedTuple):
-    """What the operator takes: X, the parameters of LCSMP, A by rows, and the sizes of graphs."""
+class Scored(NamedTuple):
+    """What LCSMP takes: X, its parameters, and A by rows."""
 
     x: Tensor
     parameters: LCSMPParameters
     rows: Any
+
+    @classmethod
+    def of(cls, flat: Sequence[Any]) -> Scored:
+        """From the arguments one by one."""
+        return cls(flat[0], LCSMPParameters(*flat[1:9]), BothWays(*flat[9:13]))
+
+    @property
+    def edges(self) -> Edges:
+        """A with its rows."""
+        ptr, node = self.rows.ptr, self.rows.node
+        index = torch.stack([node, owners(ptr, node.numel())])
+        return Edges.of_rows(index, self.x.size(0), self.rows)
+
+
+class Graphs(NamedTuple):
+    """How many nodes each graph has, and how many are kept."""
+
     counts: Tensor
-    graph_ptr: Tensor
+    ptr: Tensor
     kept_ptr: Tensor
     num_kept: int = 0
 
-    @classmethod
-    def of(cls, flat: Sequence[Any]) -> Inputs:
-        """From the arguments one by one; the last may be missing."""
-        return cls(flat[0], LCSMPParameters(*flat[1:9]), BothWays(*flat[9:13]), *flat[13:])
+
+class Products(NamedTuple):
+    """What LCSMP keeps for its gradient: W = [W_d; W_x], YG = XWᵀ, D, and F = D W_fdᵀ."""
+
+    W: Tensor
+    YG: Tensor
+    D: Tensor
+    F: Tensor
 
 
 class Saved(NamedTuple):
-    """The results that are kept for the gradient, with W = [W_d; W_x], YG = XWᵀ and F = D W_fdᵀ."""
+    """What LCPool keeps for its gradient beside :class:`Products`."""
 
     perm: Tensor
     batch: Tensor
     place: Tensor
     ok: Tensor
     h: Tensor
-    W: Tensor
-    YG: Tensor
-    D: Tensor
-    F: Tensor
 
 
 def score_and_select(
@@ -125,36 +148,110 @@ def score_and_select(
     return X, score, Kept(perm, batch, place), ok
 
 
+def forward_scores(given: Scored) -> tuple[Tensor, Products]:
+    """The scores of all nodes, and what their gradient needs."""
+    x, p, kernel = given.x.contiguous(), given.parameters, kernels(given.x)
+    W = torch.cat([p.W_d, p.W_x])
+    YG = torch.mm(x, W.t())
+    D = kernel.shifted_difference_sum(YG, p.b_d, given.rows.ptr, given.rows.node)
+    F = torch.mm(D, p.W_fd.t())
+    s = kernel.combine(F, YG, p.b_fd, p.b_x, p.w_s.view(-1), p.b_s)
+    return s, Products(W, YG, D, F)
+
+
+def backward_scores(
+    of_s: Tensor, given: Scored, saved: Products, of_x: Tensor | None = None
+) -> tuple[Tensor, ...]:
+    """The gradients of x, W = [W_d; W_x], W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s ‖ b_d].
+
+    That of x is added to ``of_x`` in place, if there is one.
+    """
+    x, p, kernel = given.x.contiguous(), given.parameters, kernels(of_s)
+    W, YG, D, F = saved
+    of_F, of_YG, sums = kernel.combine_backward(of_s, F, YG, p.b_fd, p.b_x, p.w_s.view(-1))
+    of_D = torch.mm(of_F, p.W_fd)
+    ptr, node, out_ptr, out_node = given.rows
+    sums = kernel.shifted_difference_backward(
+        of_D, YG, p.b_d, ptr, node, out_ptr, out_node, of_YG, sums
+    )
+    of_x = torch.mm(of_YG, W) if of_x is None else of_x.addmm_(of_YG, W)
+    return of_x, torch.mm(of_YG.t(), x), torch.mm(of_F.t(), D), sums
+
+
+def empty_products(given: Scored) -> Products:
+    """Tensors of the shapes of :class:`Products`."""
+    x, (width, channels) = given.x, given.parameters.W_d.shape
+    YG, D, F = (x.new_empty(x.size(0), size) for size in (2 * width, width, width))
+    return Products(x.new_empty(2 * width, channels), YG, D, F)
+
+
+def gradient_in_torch(
+    outputs: Sequence[Tensor], grads: Sequence[Tensor], given: Scored
+) -> list[Tensor | None]:
+    """The gradients of x and the parameters, which have gradients themselves."""
+    each = (given.x, *given.parameters)
+    wanted = [value for value in each if value.requires_grad]
+    found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True))
+    return [next(found) if value.requires_grad else None for value in each]
+
+
+class LCSMP:
+    """The scores, then the fields of :class:`Products`."""
+
+    results = 1
+
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, ...]:
+        s, saved = forward_scores(Scored.of(inputs))
+        return s, *saved
+
+    @staticmethod
+    def fake(*inputs: Any) -> tuple[Tensor, ...]:
+        given = Scored.of(inputs)
+        return given.x.new_empty(given.x.size(0)), *empty_products(given)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*output[1:], *inputs)
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, of_s: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+        if of_s is None:
+            return (None,) * len(ctx.needs_input_grad)
+        _, given = split_scored(ctx.saved_tensors)
+        if torch.is_grad_enabled():
+            s = scores_in_torch(given.x, given.edges, given.parameters)
+            found = gradient_in_torch([s], [of_s], given)
+        else:
+            of_x, *of_parameters = lcsmp_backward(of_s, list(ctx.saved_tensors))
+            found = [of_x, *parameter_gradients(*of_parameters)]
+        return *found, *(None,) * 4
+
+
 class LCPool:
-    """The fields of :class:`GatedTopK`, then those of :class:`Saved` that are not among them."""
+    """The fields of :class:`GatedTopK`, then those of :class:`Products`."""
 
     results = 6
 
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, ...]:
-        given = Inputs.of(inputs)
-        x, p, kernel = given.x.contiguous(), given.parameters, kernels(given.x)
-        W = torch.cat([p.W_d, p.W_x])
-        YG = torch.mm(x, W.t())
-        D = kernel.shifted_difference_sum(YG, p.b_d, given.rows.ptr, given.rows.node)
-        F = torch.mm(D, p.W_fd.t())
-        s = kernel.combine(F, YG, p.b_fd, p.b_x, p.w_s.view(-1), p.b_s)
-        kept = kernel.softmax_topk_gate(
-            x, s, given.counts, given.graph_ptr, given.kept_ptr, given.num_kept
-        )
-        return *kept, W, YG, D, F
+        given, graphs = Scored.of(inputs), Graphs(*inputs[13:])
+        s, saved = forward_scores(given)
+        kept = kernels(s).softmax_topk_gate(given.x.contiguous(), s, *graphs)
+        return *kept, *saved
 
     @staticmethod
     def fake(*inputs: Any) -> tuple[Tensor, ...]:
-        given = Inputs.of(inputs)
-        x, ptr, (width, channels) = given.x, given.rows.ptr, given.parameters.W_d.shape
-        kept, nodes = ptr.new_empty(given.num_kept), ptr.new_empty(x.size(0))
+        given, num_kept = Scored.of(inputs), inputs[-1]
+        x, ptr = given.x, given.rows.ptr
+        kept, nodes = ptr.new_empty(num_kept), ptr.new_empty(x.size(0))
         gated = GatedTopK(
-            x.new_empty(given.num_kept, channels), x.new_empty(given.num_kept),
+            x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept),
             kept, kept.clone(), nodes, ptr.new_empty(()), x.new_empty(x.size(0)),
         )  # fmt: skip
-        YG, D, F = (x.new_empty(x.size(0), size) for size in (2 * width, width, width))
-        return *gated, x.new_empty(2 * width, channels), YG, D, F
+        return *gated, *empty_products(given)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -166,30 +263,28 @@ class LCPool:
     def backward(
         ctx: Any, grad: Tensor | None, grad_score: Tensor | None, *_: Any
     ) -> tuple[Tensor | None, ...]:
-        saved, inputs = split(ctx.saved_tensors)
+        saved, _, given, graphs = split(ctx.saved_tensors)
         if grad is None:
-            grad = saved.h.new_zeros(saved.perm.numel(), inputs.x.size(1))
-        if torch.is_grad_enabled():  # The gradient must have a gradient itself.
-            ptr, node, *_ = rows = inputs.rows
-            index = torch.stack([node, owners(ptr, node.numel())])
-            edges = Edges.of_rows(index, inputs.x.size(0), rows)
-            h = softmax(scores(inputs.x, edges, inputs.parameters), inputs.graph_ptr)
-            outputs = gate(inputs.x, h, saved.perm)
-            grads = [grad, torch.zeros_like(outputs[1]) if grad_score is None else grad_score]
-            each = (inputs.x, *inputs.parameters)
-            wanted = [value for value in each if value.requires_grad]
-            given = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True))
-            found = [next(given) if value.requires_grad else None for value in each]
+            grad = saved.h.new_zeros(saved.perm.numel(), given.x.size(1))
+        if torch.is_grad_enabled():
+            h = softmax(scores_in_torch(given.x, given.edges, given.parameters), graphs.ptr)
+            outputs = gate(given.x, h, saved.perm)
+            of_h = torch.zeros_like(outputs[1]) if grad_score is None else grad_score
+            found = gradient_in_torch(outputs, [grad, of_h], given)
         else:
             of_x, *of_parameters = lcpool_backward(grad, grad_score, list(ctx.saved_tensors))
             found = [of_x, *parameter_gradients(*of_parameters)]
         return *found, *(None,) * 8
 
 
-def split(tensors: Sequence[Tensor]) -> tuple[Saved, Inputs]:
+def split(tensors: Sequence[Any]) -> tuple[Saved, Products, Scored, Graphs]:
     """The tensors that :class:`LCPool` saves, by name."""
-    count = len(Saved._fields)
-    return Saved(*tensors[:count]), Inputs.of(tensors[count:])
+    own = len(Saved._fields)
+    inputs = tensors[own + len(Products._fields) :]
+    return (
+        Saved(*tensors[:own]), Products(*tensors[own : -len(inputs)]),
+        Scored.of(inputs), Graphs(*inputs[13:]),
+    )  # fmt: skip
 
 
 def parameter_gradients(of_W: Tensor, of_W_fd: Tensor, sums: Tensor) -> LCSMPParameters:
@@ -204,41 +299,50 @@ def parameter_gradients(of_W: Tensor, of_W_fd: Tensor, sums: Tensor) -> LCSMPPar
 
 
 PARAMETERS = ", ".join(f"Tensor {name}" for name in LCSMPParameters._fields)
+lcsmp = operator(
+    f"lcsmp(Tensor x, {PARAMETERS}, {BOTH_WAYS}) -> ({', '.join(['Tensor'] * 5)})", LCSMP
+)
 lcpool = operator(
     f"lcpool(Tensor x, {PARAMETERS}, {BOTH_WAYS}, Tensor counts, Tensor graph_ptr, "
     f"Tensor kept_ptr, SymInt num_kept) -> ({', '.join(['Tensor'] * 11)})",
     LCPool,
 )
+GRADIENTS = "(Tensor, Tensor, Tensor, Tensor)"
 
 
-def _like_inputs(
-    grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]
-) -> tuple[Tensor, ...]:
-    saved, given = split(tensors)
-    x, W_fd, b_d = given.x, given.parameters.W_fd, given.parameters.b_d
-    like = (value.new_empty(value.shape) for value in (x, saved.W, W_fd))
-    return *like, b_d.new_empty(4 * b_d.numel() + 1)
+def empty_gradients(given: Scored, saved: Products) -> tuple[Tensor, ...]:
+    """Tensors of the shapes of what :func:`backward_scores` returns."""
+    like = (value.new_empty(value.shape) for value in (given.x, saved.W, given.parameters.W_fd))
+    return *like, given.x.new_empty(4 * given.parameters.b_d.numel() + 1)
+
+
+def split_scored(tensors: Sequence[Tensor]) -> tuple[Products, Scored]:
+    """The tensors that :class:`LCSMP` saves, by name."""
+    count = len(Products._fields)
+    return Products(*tensors[:count]), Scored.of(tensors[count:])
 
 
 @as_operator(
-    "lcpool_backward(Tensor grad, Tensor? grad_score, Tensor[] saved) "
-    "-> (Tensor, Tensor, Tensor, Tensor)",
-    _like_inputs,
+    f"lcsmp_backward(Tensor grad, Tensor[] saved) -> {GRADIENTS}",
+    lambda _, tensors: empty_gradients(*reversed(split_scored(tensors))),
+)
+def lcsmp_backward(grad: Tensor, tensors: list[Tensor]) -> tuple[Tensor, ...]:
+    """:func:`backward_scores` from the tensors that :class:`LCSMP` saves."""
+    saved, given = split_scored(tensors)
+    return backward_scores(grad.contiguous(), given, saved)
+
+
+@as_operator(
+    f"lcpool_backward(Tensor grad, Tensor? grad_score, Tensor[] saved) -> {GRADIENTS}",
+    lambda grad, grad_score, tensors: empty_gradients(*split(tensors)[2:0:-1]),
 )
 def lcpool_backward(
     grad: Tensor, grad_score: Tensor | None, tensors: list[Tensor]
 ) -> tuple[Tensor, ...]:
-    """The gradients of x, W = [W_d; W_x], W_fd and [b_fd ‖ b_x ‖ w_s ‖ b_s ‖ b_d]."""
-    (perm, _, place, _, h, W, YG, D, F), given = split(tensors)
-    x, p, kernel = given.x.contiguous(), given.parameters, kernels(h)
-    of_s, of_x = kernel.softmax_topk_gate_backward(
+    """The gradients of x and the parameters, from the tensors that :class:`LCPool` saves."""
+    (perm, _, place, _, h), saved, given, graphs = split(tensors)
+    of_s, of_x = kernels(h).softmax_topk_gate_backward(
         grad.contiguous(), None if grad_score is None else grad_score.contiguous(),
-        x, perm, place, h, given.counts, given.graph_ptr, given.kept_ptr,
+        given.x.contiguous(), perm, place, h, graphs.counts, graphs.ptr, graphs.kept_ptr,
     )  # fmt: skip
-    of_F, of_YG, sums = kernel.combine_backward(of_s, F, YG, p.b_fd, p.b_x, p.w_s.view(-1))
-    of_D = torch.mm(of_F, p.W_fd)
-    ptr, node, out_ptr, out_node = given.rows
-    sums = kernel.shifted_difference_backward(
-        of_D, YG, p.b_d, ptr, node, out_ptr, out_node, of_YG, sums
-    )
-    return of_x.addmm_(of_YG, W), torch.mm(of_YG.t(), x), torch.mm(of_F.t(), D), sums
+    return backward_scores(of_s, given, saved, of_x)
