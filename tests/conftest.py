@@ -1,6 +1,7 @@
 import importlib.util
 import os
 import re
+import shutil
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ settings.register_profile("lcpool", deadline=None, max_examples=25, derandomize=
 settings.load_profile("lcpool")
 
 # Rooms whose tests train, start processes and write whole reports.
-SLOW = re.compile(r"tests/(cli|models|report|train)/|tests/sweep/(?!test_(grid|store))")
+SLOW = re.compile(r"tests/(cli|estimators|models|report|train)/|tests/sweep/(?!test_(grid|store))")
 
 
 def pytest_collection_modifyitems(items):
@@ -49,3 +50,40 @@ def backend(request, monkeypatch, poisoned):
     elif name == "torch":
         monkeypatch.setattr(kernels, "cpu_kernels", lambda: None)
     return name
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, where it and playwright are installed."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("there is no Chromium here: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        # Its sandbox needs rights that containers lack; the pages are our own.
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page; at the end, nothing may have gone wrong or been fetched on it."""
+    opened, pages, wrong, fetched = [], [], [], []
+
+    def open_page(path, fragment="", **options):
+        tab = browser.new_page(**options)
+        tab.on("console", lambda message: wrong.append(message.text))
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
+        tab.on("request", lambda request: fetched.append(request.url))
+        tab.goto(path.as_uri() + fragment)
+        opened.append(tab)
+        pages.append(path.as_uri())
+        return tab
+
+    yield open_page
+    for tab in opened:
+        tab.close()
+    assert wrong == []
+    assert [url.partition("#")[0] for url in fetched] == pages

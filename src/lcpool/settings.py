@@ -15,7 +15,7 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
@@ -30,16 +30,20 @@ MetricName = Literal[
     "auto", "accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "brier",
     "mae", "rmse", "r2",
 ]  # fmt: skip
+# What is predicted of a graph: one of several classes, several labels of 0 or 1, or numbers.
+TaskName = Literal["classes", "labels", "values"]
 BACKBONES: tuple[str, ...] = get_args(BackboneName)
 PAPER_CONVS = ("gcn", "graphconv")
 # The paper's poolings, by its names: what is compared by default.
 POOLS = (
     "nopool", "topkpool", "sagpool", "asapool", "diffpool", "mincutpool", "lcpool", "lcpool*",
 )  # fmt: skip
-# Those that they are often compared with, and two that choose by chance.
-RIVALS = ("kmis", "edgepool", "graclus", "dmon", "random", "randomassign")
-ALL_POOLS = (*POOLS, *RIVALS)
+# Ours, those that they are often compared with, and two that choose by chance.
+FURTHER_POOLS = ("cellpool", "kmis", "edgepool", "graclus", "dmon", "random", "randomassign")
+ALL_POOLS = (*POOLS, *FURTHER_POOLS)
 LCPOOLS = ("lcpool", "lcpool*")
+# These take any score.
+SCORED = (*LCPOOLS, "cellpool")
 # How many nodes they leave follows from the graph alone.
 WITHOUT_RATIO = ("nopool", "kmis", "edgepool", "graclus")
 # All values of `split`. Predefined splits have their number and a digest once the data is known.
@@ -211,9 +215,13 @@ class NetworkSettings(SettingsGroup):
         POOLING,
         read_by=lambda pool: pool not in WITHOUT_RATIO,
     )
+    node_score: Literal["lcsmp", "topk", "sag", "asap", "random"] = setting(
+        "lcsmp", "The score of LCPool and CellPool: LCPool's own, another pooling's, or chance.",
+        POOLING, read_by=SCORED.__contains__, later=True,
+    )  # fmt: skip
     score_channels: int | None = setting(
         None, "Hidden width of LCPool's score.", POOLING,
-        least=1, example=64, unset="hidden", read_by=LCPOOLS.__contains__,
+        least=1, example=64, unset="hidden", read_by=SCORED.__contains__,
     )  # fmt: skip
     self_loops: bool = setting(
         True, "Keep the diagonal of LCPool's A'.", POOLING, read_by=LCPOOLS.__contains__
@@ -295,16 +303,25 @@ RUNS = Setting(
     "runs", (int,), 10, "Number of runs, each with its own initial parameters and batch order.",
     PROTOCOL, least=1,
 )  # fmt: skip
+VALIDATION_FRACTION = Setting(
+    "validation_fraction", (float,), 0.1,
+    "Share of the graphs that choose the epoch and do not train; of classes, in proportion.",
+    PROTOCOL, least=0.01, most=0.5,
+)  # fmt: skip
 # Wherever settings are shown, these have their own columns.
 NAMED = ("backbone", "conv", "pool", "split")
 
 
 def by_name(
-    values: Mapping[str, Any], known: Mapping[str, Setting] = SETTINGS, plurals: bool = True
+    values: Mapping[str, Any],
+    known: Mapping[str, Setting] = SETTINGS,
+    plurals: bool = True,
+    others: Sequence[str] = (RUNS.name,),
 ) -> dict[str, tuple[str, Any]]:
     """Settings by their declared names, each with the name that the user wrote.
 
-    An unknown name, and a setting by two names, is an error.
+    An unknown name, and a setting by two names, is an error. ``others`` are further names that may
+    have been meant.
 
     >>> by_name({"pools": ["lcpool"], "hidden": 8})
     {'pool': ('pools', ['lcpool']), 'hidden': ('hidden', 8)}
@@ -315,7 +332,7 @@ def by_name(
     found: dict[str, tuple[str, Any]] = {}
     for written, value in values.items():
         if written not in names:
-            near = difflib.get_close_matches(written, [*names, RUNS.name], 1) or [", ".join(known)]
+            near = difflib.get_close_matches(written, [*names, *others], 1) or [", ".join(known)]
             raise ValueError(f"unknown setting '{written}': did you mean {near[0]}?")
         name = names[written]
         if name in found:
@@ -395,11 +412,12 @@ def scopes(known: Sequence[Setting]) -> dict[str, list[Setting]]:
     return {scope: [one for one in known if one.scope == scope] for scope in SCOPES}
 
 
-def takes_settings(function: F) -> F:
+def takes_settings(function: F, known: Mapping[str, Setting] = SETTINGS) -> F:
     """Show every setting in the signature and the docstring of a function with ``**settings``.
 
     In the signature, a parameter with the name of a setting and the default None gets the default
     of the setting. In the docstring, the line of ``settings`` is replaced by one line per setting.
+    ``known`` are the settings that it takes.
     """
     signature, keyword = inspect.signature(function), inspect.Parameter.KEYWORD_ONLY
     own = [
@@ -407,15 +425,20 @@ def takes_settings(function: F) -> F:
         for name, p in signature.parameters.items()
         if name != "settings"
     ]
-    others = [one for name, one in SETTINGS.items() if name not in signature.parameters]
+    others = [one for name, one in known.items() if name not in signature.parameters]
     added = [inspect.Parameter(one.name, keyword, default=one.default) for one in others]
     function.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=sorted([*added, *own], key=lambda p: p.kind)
     )
-    described = "\n".join(map(_described, others))
-    text = function.__doc__ or ""  # None with python -OO
-    function.__doc__ = re.sub(r"^ +settings: .*$", lambda _: described, text, flags=re.MULTILINE)
+    function.__doc__ = with_settings(function.__doc__, others)
     return function
+
+
+def with_settings(docstring: str | None, known: Iterable[Setting]) -> str:
+    """A docstring with one line per setting in place of the line ``settings: …``."""
+    described = "\n".join(map(_described, known))
+    text = docstring or ""  # None with python -OO
+    return re.sub(r"^ +settings: .*$", lambda _: described, text, flags=re.MULTILINE)
 
 
 def _described(one: Setting) -> str:

@@ -101,7 +101,7 @@ def test_check_shows_sizes_and_what_is_odd(lcpool: Callable, write_tu: Callable)
     result = lcpool("check", write_tu(A=a), "builtin")
     assert result.exit_code == 0
     toy, *odd, builtin = result.stdout.splitlines()
-    assert re.findall(r"[\d.]+", toy) == ["2", "2", "3.50", "1.50", "4"]
+    assert re.findall(r"[\d.]+", toy) == ["2", "2", "3.50", "1.50", "4", "0"]
     assert re.findall(r"[\d.]+", builtin)[:2] == ["600", "2"]
     assert [line.split()[0] for line in odd] == ["2", "2"]  # nodes without edges, lines dropped
     (one_way,) = naming(result.stderr, "TOY")

@@ -210,7 +210,9 @@ def test_what_is_no_dataset(source: object):
 def test_files_of_other_formats_name_their_reader(tmp_path: Path, suffix: str):
     path = tmp_path / f"graphs{suffix}"
     path.write_text("")
-    with pytest.raises(DatasetError, match=r"read it by (networkx|pandas|torch|rdkit|load)"):
+    with pytest.raises(
+        DatasetError, match=r"read it by (networkx|pandas|torch|rdkit|numpy|pickle)"
+    ):
         load_dataset(path)
     with pytest.raises(DatasetError, match="no path that exists"):
         load_dataset(f"gone{suffix}")
@@ -284,3 +286,29 @@ def test_a_folder_of_no_layout_names_all_of_them(tmp_path: Path):
     (tmp_path / "raw").mkdir()
     with pytest.raises(DatasetError, match=r"NAME_A.*edge\.csv\.gz.*edges\.csv"):
         load_dataset(tmp_path / "raw")
+
+
+@pytest.mark.parametrize("y", [{0: 1, 1: 0}, {0, 1}, np.zeros((2, 2, 2))], ids=type)
+def test_targets_of_which_the_graphs_are_not_clear_are_refused(y: object):
+    with pytest.raises(DatasetError, match="'y'"):
+        load_dataset([nx.path_graph(2), nx.path_graph(3)], y=y)
+
+
+@pytest.mark.parametrize(
+    ("given", "number"),
+    [(["C", None], 1), ([nx.path_graph(2), "C"], 1), ([None, "C"], 0), (["C", "O", 3.0], 2)],
+)
+def test_the_item_of_another_kind_is_named(given: list, number: int):
+    with pytest.raises(DatasetError, match=f"number {number} is"):
+        load_dataset(given)
+
+
+def test_no_graphs_are_refused():
+    with pytest.raises(DatasetError, match="no graphs"):
+        load_dataset([])
+
+
+def test_a_table_alone_is_refused_with_what_to_pass(tmp_path: Path):
+    (tmp_path / "edges.csv").write_text("graph,u,v\n")
+    with pytest.raises(DatasetError, match="pass its folder"):
+        load_dataset(tmp_path / "edges.csv")

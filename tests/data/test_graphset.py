@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 from torch_geometric.datasets import FakeDataset
 
-from lcpool.data import DatasetError, DataWarning, GraphSet, checks
+from lcpool.data import DatasetError, DataWarning, GraphSet, builtin, checks, load_dataset
 from lcpool.data.graphset import MAX_DEGREE, degree_features, gather_targets
 
 
@@ -324,3 +325,45 @@ def test_targets_keep_every_digit():
 def test_targets_that_no_network_can_give_are_refused(value):
     with pytest.raises(DatasetError, match="graph 1 must be"):
         gather_targets("", [[0.5, 0.5] if isinstance(value, list) else 0.5, value])
+
+
+def test_a_set_is_indexed_as_pygs_datasets_are():
+    graphs = replace(builtin(num_graphs=10), name="ten")
+    assert isinstance(graphs[3], Data)
+    assert torch.equal(graphs[-7].x, graphs.to_graphs()[3].x)
+    assert graphs[np.int64(3)].y.tolist() == graphs[3].y.tolist()
+    mask = graphs.y > 0
+    wanted = {
+        "slice": (slice(2, 9, 3), [2, 5, 8]), "list": ([4, 4, 0], [4, 4, 0]), "none": ([], []),
+        "array": (np.array([1, -1]), [1, 9]), "tensor": (torch.tensor([7]), [7]),
+        "mask": (mask, mask.nonzero().view(-1).tolist()), "masks": (mask.tolist(), [1, 3, 5, 7, 9]),
+        "scikit-learn": ((np.array([2, 0]), ...), [2, 0]),
+    }  # fmt: skip
+    for key, numbers in wanted.values():
+        part = graphs[key]
+        assert (part.name, part.classes) == ("ten", graphs.classes)
+        same = graphs.subset(torch.tensor(numbers, dtype=torch.long))
+        assert torch.equal(part.x, same.x)
+        assert torch.equal(part.edge_index, same.edge_index)
+        assert torch.equal(part.y, same.y)
+    assert [graph.num_nodes for graph in graphs] == graphs.node_counts.tolist()
+    assert graphs.shape == (10,)
+    for key in (10, [3, 10], torch.ones(9, dtype=torch.bool)):
+        with pytest.raises(IndexError):
+            graphs[key]
+
+
+def test_what_is_known_is_as_it_was_written():
+    rings = builtin(num_graphs=3).to_graphs()
+    for y in (["a", "c", "b"], [7, -3, 7], [[0.5, 1], [2, 3], [4, 5]], [[0, 1], [1, 1], [0, 0]]):
+        assert load_dataset(rings, y=y).known() == y
+    assert load_dataset(rings, y=[None] * 3).known() == [None] * 3
+    # Neither missing labels nor words are numbers.
+    unlabelled = load_dataset(load_dataset(rings, y=[None] * 3), task="values")
+    assert (unlabelled.task, unlabelled.classes) == ("classes", ())
+    with pytest.raises(DatasetError, match="words"):
+        load_dataset(load_dataset(rings, y=["a", "c", "b"]), task="values")
+    named = replace(load_dataset(rings, y=[0.5, 1.5, 2.5]), target_names=("size",))
+    assert load_dataset(named, task="values").target_names == ("size",)
+    with pytest.raises(DatasetError, match="graph 1"):
+        load_dataset(rings, y=["a", None, "b"])

@@ -138,3 +138,18 @@ def test_no_name_is_no_dataset(write_tu: Callable, tmp_path: Path):
     """And not the folder of all datasets."""
     write_tu()
     assert find_dataset("", tmp_path) is None
+
+
+def test_labels_of_a_tu_dataset_are_not_taken_for_numbers(write_tu: Callable):
+    """Its reader numbers them from 0, whatever they are in the file."""
+    with pytest.raises(DatasetError, match="graph_attributes"):
+        load_dataset(write_tu(graph_labels="10\n20\n"), task="values")
+
+
+def test_words_and_missing_targets_are_no_numbers():
+    words = GraphSet.from_graphs([Data(edge_index=torch.empty(2, 0), num_nodes=1, y="a")] * 2)
+    with pytest.raises(DatasetError, match="words"):
+        load_dataset(words, task="values")
+    assert load_dataset(words, task="classes") is words
+    none = GraphSet.from_graphs([Data(edge_index=torch.empty(2, 0), num_nodes=1)] * 2)
+    assert load_dataset(none, task="values").num_outputs == 0

@@ -13,7 +13,7 @@ from damage import CHANGES, damaged, quick
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcpool.data import DatasetError, load_dataset
+from lcpool.data import DatasetError, DataWarning, load_dataset
 from lcpool.data.checks import check_columns
 from lcpool.data.load import local_datasets
 from lcpool.data.ogb import ATOMS, BONDS, read_ogb
@@ -35,6 +35,7 @@ def test_bonds_go_both_ways_and_integers_are_categories(write_ogb: Callable):
     # First the bond's kind (2), then whether it is in a ring (2), the same in both directions.
     assert graphs.edge_attr.tolist()[:2] == [[1, 0, 0, 1]] * 2
     assert graphs.edge_attr.tolist()[2:4] == [[0, 1, 1, 0]] * 2
+    assert graphs.edge_categories == (2, 2)
     (split,) = graphs.splits
     assert [part.tolist() for part in split] == [[2, 3], [1], [0]]
     check_columns(graphs)
@@ -54,6 +55,30 @@ def test_the_task_follows_from_the_labels(write_ogb: Callable, labels: str, task
     graphs = read_ogb(write_ogb(**{"raw/graph-label": labels}))
     assert graphs.task == task
     torch.testing.assert_close(graphs.y, torch.tensor(y, dtype=graphs.y.dtype), equal_nan=True)
+
+
+def test_whole_numbers_to_predict_are_values_if_it_is_said(write_ogb: Callable):
+    folder = write_ogb(**{"raw/graph-label": "7\n-3\n12\n12"})
+    assert load_dataset(folder).task == "classes"
+    graphs = load_dataset(folder, task="values")
+    assert (graphs.task, graphs.classes) == ("values", ())
+    assert graphs.y.tolist() == [[7], [-3], [12], [12]]
+    with pytest.raises(DatasetError, match="'values'"):
+        load_dataset(folder, task="labels")
+    labels = load_dataset(write_ogb(**{"raw/graph-label": "1\n0\n1\n1"}), task="labels")
+    assert labels.y.tolist() == [[1], [0], [1], [1]]
+
+
+def test_classes_that_look_like_numbers_are_said(write_ogb: Callable):
+    many = {
+        "raw/graph-label": "\n".join(map(str, range(12))),
+        "raw/num-node-list": "1\n" * 12, "raw/num-edge-list": "0\n" * 12, "raw/edge": "",
+        "raw/node-feat": "1\n" * 12, "raw/edge-feat": "", "split/scaffold/train": "2\n3",
+    }  # fmt: skip
+    folder = write_ogb(**many)
+    with pytest.warns(DataWarning, match=r"12 classes.*values"):
+        load_dataset(folder)
+    load_dataset(folder, task="values")  # A warning would be an error.
 
 
 def test_features_that_are_no_integers_are_numbers(write_ogb: Callable):

@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from lcpool.data import DatasetError, GraphSet, Split, builtin, split
 from lcpool.data.checks import check_columns
-from lcpool.data.splits import Scheme, resolved, split_graphs
+from lcpool.data.splits import Scheme, hold_out, resolved, split_graphs
 
 # Graphs, and the test sizes that the decimals of the published means imply.
 TEST_SIZES = {1113: 112, 600: 60, 4337: 434, 1178: 118, 4110: 411, 467: 47}
@@ -291,3 +292,19 @@ def test_what_cannot_be_split():
     for name in ("new", "1-fold", "0-fold", "kfold", "fresh-2-0123abcd", "repeated-fresh", ""):
         with pytest.raises(ValueError, match=f"'split' cannot be '{name}': .*10-fold"):
             split(100, 0, name)
+
+
+def test_a_share_is_held_out_to_validate():
+    for n, share, seed in itertools.product((3, 7, 40, 41), (0.01, 0.1, 0.5), range(5)):
+        classes = torch.from_numpy(np.random.RandomState(seed).randint(0, n // 3, n))
+        found = hold_out(n, share, seed, classes)
+        assert sorted(torch.cat(found).tolist()) == list(range(n))
+        assert found.sizes == (n - max(1, int(n * share)), max(1, int(n * share)), 0)
+        counts = [of.bincount(minlength=n // 3) for of in (classes, classes[found.val])]
+        wanted = counts[0] * len(found.val) / n
+        assert ((counts[1] - wanted).abs() < 1).all()
+        assert (counts[1] < counts[0])[counts[0] > 1].all()  # one of each trains
+    first, again, other = (hold_out(40, 0.2, seed).val.tolist() for seed in (0, 0, 1))
+    assert first == again != other
+    with pytest.raises(ValueError, match="not 2"):
+        hold_out(2, 0.1)

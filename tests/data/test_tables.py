@@ -194,7 +194,7 @@ NASTY = {
     "no test part": ({G: TABLES[G].replace("test", "")}, r"graphs\.csv: no graph has 'test'"),
     "SMILES and edges": ({G: "graph,smiles\na,CC\n"}, r"graphs\.csv: has 'smiles'"),
     "an open quote": ({G: 'graph,label\na,"1\nb,2\n'}, r"graphs\.csv, line \d: "),
-    "binary": ({E: bytes(range(256))}, r"edges\.csv, line \d"),
+    "binary": ({E: bytes(range(256))}, r"edges\.csv: .*UTF-8"),
     "a huge cell": ({E: "graph,u,v\na,1," + "9" * 200_000 + "\n"}, r"edges\.csv, line 2"),
 }  # fmt: skip
 
@@ -276,3 +276,27 @@ def test_damaged_tables(write: Callable, kinds: set[str], changes: list):
         graphs = read_folder(folder)
         check_columns(graphs)
         assert graphs.x.isfinite().all()
+
+
+@pytest.mark.parametrize("encoding", ["latin1", "utf-16"])
+def test_words_in_another_encoding_are_refused(write: Callable, encoding: str):
+    """As UTF-8, é and è would become one and the same sign."""
+    nodes = TABLES["nodes"].replace("C", "é").replace("N", "è")
+    with pytest.raises(DatasetError, match=r"nodes\.csv: .*UTF-8"):
+        load_dataset(write(nodes=nodes.encode(encoding)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "where"),
+    [
+        ("edges", "c,x,y", "z,x,y", r"edges\.csv, line 4: graph z .*graphs\.csv"),
+        ("edges", "c,x,y", "c,,y", r"edges\.csv, line 4: 'u' is missing"),
+        ("nodes", "a,2,N,0", "a,2,N,", r"nodes\.csv, line 3: 'charge' is missing"),
+        ("graphs", "b,no", "b,", r"graph 1 is missing"),
+    ],
+)
+def test_what_is_missing_or_unknown_is_named(
+    write: Callable, kind: str, old: str, new: str, where: str
+):
+    with pytest.raises(DatasetError, match=where):
+        load_dataset(write(**{kind: TABLES[kind].replace(old, new)}))

@@ -5,6 +5,7 @@ import math
 import random
 import re
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from lcpool.data import builtin, load_dataset
+from lcpool.data import DataWarning, builtin, checks, load_dataset, split
 from lcpool.models import Architecture
 from lcpool.train import Model, Protocol, Trainer, checkpoint, train, train_runs
 from lcpool.train.device import pick_device, stack_size
@@ -219,7 +220,7 @@ def test_devices(monkeypatch):
         (as_data(GRAPHS, label=lambda y: 3), r"graphs(?!.*\(y\)).*class"),
         (as_data(GRAPHS, label=lambda y: None), r"graphs.*\(y\)"),
         (as_data(GRAPHS)[:5], r"\b6\b.*\b5\b"),
-        ([], "Data"),
+        ([], "no graphs"),
     ],
 )
 def test_graphs_that_cannot_be_trained_on(graphs, words):
@@ -502,3 +503,47 @@ def test_integers_are_the_categories_of_the_training_data(tmp_path):
         other = replace(load_dataset(rows), categories=(4, 3))
         with pytest.raises(ValueError, match=r"\(5, 2\) categories"):
             one.predict(other)
+
+
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
+@pytest.mark.parametrize("x", [torch.ones(3, 2), torch.tensor([[4], [0], [1]]), None])
+def test_integers_of_edges_are_categories_whatever_the_nodes_have(tmp_path, x):
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    kinds = [torch.tensor([n % 5, n % 5, 3, 3]) for n in range(20)]
+    rows = [
+        Data(x=x, edge_index=edges, edge_attr=kind, y=n % 2, num_nodes=3)
+        for n, kind in enumerate(kinds)
+    ]
+    graphs = load_dataset(rows)
+    assert (graphs.edge_categories, graphs.num_edge_features) == ((5,), 5)
+    assert graphs.edge_attr.argmax(1).tolist() == torch.cat(kinds).tolist()
+    train(graphs, "topkpool", conv="gine", **QUICK).model.save(tmp_path / "model.pt")
+    model = Model.load(tmp_path / "model.pt")
+    expected = model.outputs(graphs)
+    assert torch.equal(model.outputs(rows), expected)
+    torch.testing.assert_close(model.outputs(rows[:2]), expected[:2])  # with fewer categories
+    with pytest.raises(ValueError, match=r"\(5,\) categories"):
+        model.predict(replace(graphs, edge_categories=(3, 2)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, ["gcn", "(fresh)"]),
+        ({"conv": "gine", "split": "shared"}, ["(shared)"]),
+        ({"conv": "gin", "split": "predefined"}, ["gin"]),
+        ({"conv": "gine", "split": "predefined"}, []),
+    ],
+)
+def test_what_the_data_has_and_the_training_does_not_use_is_said(settings, words):
+    attributes = torch.ones(GRAPHS.edge_index.size(1), 2)
+    data = replace(GRAPHS, edge_attr=attributes, splits=(split(len(GRAPHS), 0),), name="both")
+    checks.warn_once.cache_clear()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        train(data, "nopool", **QUICK, **settings)
+    assert len(said) == len(words)
+    for one, word in zip(said, words, strict=True):
+        assert issubclass(one.category, DataWarning)
+        assert str(one.message).startswith("both: ")
+        assert word in str(one.message)

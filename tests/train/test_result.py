@@ -6,6 +6,7 @@ import math
 import os
 import pickle
 import statistics
+from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -14,7 +15,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.io import read_tu_data
 from torch_geometric.loader import DataLoader
 
-from lcpool.data import GraphSet, builtin, load_dataset
+from lcpool.data import DataWarning, GraphSet, builtin, load_dataset
+from lcpool.data.columns import with_words
 from lcpool.models import Architecture, Backbone
 from lcpool.settings import in_groups
 from lcpool.train import RULES, Model, Protocol, Result, Run, train
@@ -584,15 +586,17 @@ def test_a_module_that_a_file_names_is_imported_only_with_trust(tmp_path, monkey
         Model.load(path, trust=True)
 
 
+def ring_of(*words, size=4):
+    """A ring whose nodes have these words in turn."""
+    ring = nx.cycle_graph(size, create_using=nx.Graph)
+    nx.set_node_attributes(ring, {v: words[v % len(words)] for v in ring}, "atom")
+    return ring
+
+
 def atoms(*words):
-    """Rings whose nodes have these words in turn."""
-    rings = []
-    for i in range(12):
-        ring = nx.cycle_graph(4 + i % 3, create_using=nx.Graph)
-        nx.set_node_attributes(ring, {v: words[v % len(words)] for v in ring}, "atom")
-        ring.graph["y"] = i % 2
-        rings.append(ring)
-    return load_dataset(rings, name="atoms")
+    """Rings in two classes."""
+    rings = [ring_of(*words, size=4 + i % 3) for i in range(12)]
+    return load_dataset(rings, name="atoms", y=[i % 2 for i in range(12)])
 
 
 def test_a_model_knows_the_words_of_its_features(tmp_path):
@@ -602,5 +606,46 @@ def test_a_model_knows_the_words_of_its_features(tmp_path):
     model = Model.load(tmp_path / "m.pt")
     assert model.words == known.words
     assert len(model.predict(known)) == 12
-    with pytest.raises(ValueError, match="'O'"):  # as wide, but S would be read as O
-        model.predict(atoms("C", "S"))
+    assert len(model.predict([ring_of("C", "O")])) == 1  # networkx itself
+    with pytest.raises(ValueError, match="graph 0"):
+        model.predict([nx.cycle_graph(4)])
+    # One word alone is in its own column; as wide, S would be read as O, and is unknown.
+    alone, both = atoms("O"), atoms("C", "O")
+    assert with_words(alone, model.words).x.tolist() == [[0, 1]] * len(alone.x)
+    with pytest.warns(DataWarning, match="'S'") as said:
+        seen = model.outputs(atoms("C", "S"))
+    assert len(said) == 1
+    unknown = replace(both, x=both.x * torch.tensor([1.0, 0.0]))
+    assert torch.equal(seen, model.outputs(unknown))
+    with pytest.raises(ValueError, match="'N', 'S'"):  # nothing is known
+        model.predict(atoms("N", "S"))
+    two = [ring_of("C", "O")]
+    nx.set_node_attributes(two[0], "up", "side")
+    with pytest.raises(ValueError, match="2 features"):
+        model.predict(two)
+
+
+def bonds(*words):
+    """Rings whose edges have these words in turn."""
+    rings = []
+    for i in range(12):
+        ring = nx.cycle_graph(4 + i % 3)
+        nx.set_edge_attributes(ring, {e: words[n % len(words)] for n, e in enumerate(ring.edges)},
+                               "bond")  # fmt: skip
+        ring.graph["y"] = i % 2
+        rings.append(ring)
+    return load_dataset(rings, name="bonds")
+
+
+def test_a_model_knows_the_words_of_edges(tmp_path):
+    known = bonds("double", "single")
+    assert (known.edge_words, known.edge_categories) == ((("double", "single"),), (2,))
+    trained = train(known, "topkpool", conv="gine", runs=1, epochs=1, hidden=8, device="cpu")
+    trained.model.save(tmp_path / "m.pt")
+    model = Model.load(tmp_path / "m.pt")
+    assert len(model.predict(known)) == 12
+    with pytest.raises(ValueError, match="'double'"):  # as wide, but triple would be read as single
+        model.predict(bonds("single", "triple"))
+    other = replace(known, edge_words=(("single", "double"),))
+    with pytest.raises(ValueError, match="order"):
+        model.predict(other)

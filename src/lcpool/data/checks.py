@@ -51,6 +51,10 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     sizes = graphs.categories
     yield "categories", all(size > 0 for size in sizes) and sum(sizes) <= x.size(1)
     yield "words", not graphs.words or tuple(map(len, graphs.words)) == sizes
+    sizes, words = graphs.edge_categories, graphs.edge_words
+    fits = all(size > 0 for size in sizes) and sum(sizes) <= graphs.num_edge_features
+    yield "edge_categories", fits
+    yield "edge_words", not words or tuple(map(len, words)) == sizes
     yield "edge_index", edges.dtype == torch.int64 and edges.dim() == 2 and edges.size(0) == 2
     yield "edge_attr", attr is None or attr.size(0) == edges.size(1)
     if graphs.task == "classes":

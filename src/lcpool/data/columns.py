@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,19 +12,21 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import cumsum
 
-from lcpool.data.checks import DatasetError
+from lcpool.data.checks import DatasetError, warn_once
 from lcpool.data.files import TOO_MUCH, Array, max_bytes
 from lcpool.data.graphset import (
     MAX_DEGREE,
     GraphSet,
-    TaskName,
     degree_features,
     gather_targets,
 )  # fmt: skip
 from lcpool.data.splits import Split
+from lcpool.settings import TaskName
 
 # The widest range of labels with a column for each value in it, used or not.
 MAX_SPAN = 4096
+# The words of each categorical feature, by number.
+Words = tuple[tuple[str, ...], ...]
 
 
 def one_hot(where: str, codes: Iterable[tuple[Array, int]], others: Array) -> Array:
@@ -49,14 +51,61 @@ def one_hot(where: str, codes: Iterable[tuple[Array, int]], others: Array) -> Ar
 
 
 def with_categories(
-    graphs: GraphSet, nodes: tuple[int, ...], edges: tuple[int, ...] = ()
+    graphs: GraphSet, nodes: tuple[int, ...] = (), edges: tuple[int, ...] = ()
 ) -> GraphSet:
-    """The graphs with integers in ``x`` and, if ``edges`` is given, ``edge_attr`` one-hot."""
-    x = _one_hot(f"{graphs.name}: 'x'", graphs.x, nodes)
-    attr = graphs.edge_attr
-    if attr is not None and edges:
-        attr = _one_hot(f"{graphs.name}: 'edge_attr'", attr, edges)
-    return replace(graphs, x=x, edge_attr=attr, categories=nodes)
+    """The graphs with the integers of ``x`` and of ``edge_attr`` one-hot, where sizes are given."""
+    if nodes:
+        x = _one_hot(f"{graphs.name}: 'x'", graphs.x, nodes)
+        graphs = replace(graphs, x=x, categories=nodes)
+    if edges and graphs.edge_attr is not None:
+        attr = _one_hot(f"{graphs.name}: 'edge_attr'", graphs.edge_attr, edges)
+        graphs = replace(graphs, edge_attr=attr, edge_categories=edges)
+    return graphs
+
+
+def with_words(graphs: GraphSet, words: Words) -> GraphSet:
+    """The graphs with their categories in the columns that ``words`` says.
+
+    What is none of these words is a block of zeros, a category that is not known, and is reported.
+    A feature that has none of them is an error: it means something else.
+
+    Args:
+        graphs: graphs whose categories are words.
+        words: those of as many features, as in :attr:`~lcpool.data.GraphSet.words`.
+    """
+    if graphs.words == words:
+        return graphs
+    if len(graphs.words) != len(words):
+        raise DatasetError(
+            f"{graphs.name}: {len(graphs.words)} features of the nodes are words, but "
+            f"{len(words)} are expected."
+        )
+    sizes = list(map(len, graphs.words))
+    widths = [*sizes, graphs.num_features - sum(sizes)]
+    *blocks, numbers = torch.split(graphs.x, widths, dim=1)
+    found = []
+    for block, own, known in zip(blocks, graphs.words, words, strict=True):
+        unknown = [n for n, word in enumerate(own) if word not in known]
+        if own and len(unknown) == len(own):
+            raise DatasetError(
+                f"{graphs.name}: a feature has {_some(own)}, but {_some(known)} are expected."
+            )
+        if nodes := int(block[:, unknown].sum()):
+            others = _some([own[n] for n in unknown])
+            warn_once(
+                f"{graphs.name}: {nodes} of {len(block)} nodes have {others}, where only "
+                f"{_some(known)} are known: they count as unknown."
+            )
+        place = {word: n for n, word in enumerate(own)}
+        columns = [block[:, place[w]] if w in place else block.new_zeros(len(block)) for w in known]
+        found.append(torch.stack(columns, dim=1))
+    x = torch.cat([*found, numbers], dim=1)
+    return replace(graphs, x=x, categories=tuple(map(len, words)), words=words)
+
+
+def _some(words: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(repr(word[:40]) for word in words[:most]) + more
 
 
 def _one_hot(where: str, values: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -84,10 +133,6 @@ def coalesce(edges: Array, num_nodes: int) -> tuple[Array, Array]:
     keys = edges[0, between] * num_nodes + edges[1, between]
     keys, first = np.unique(keys, return_index=True)
     return np.stack(np.divmod(keys, max(num_nodes, 1))), between[first]
-
-
-# The words of each categorical feature, by number.
-Words = tuple[tuple[str, ...], ...]
 
 
 class Column(NamedTuple):
@@ -145,6 +190,8 @@ def _number_rows(place: Callable[[int], str], column: Column) -> Array:
     """The numbers of each row, ``[rows, any]``."""
     found: list[Array] = []
     for row, value in enumerate(column.values):
+        if value is None:
+            raise DatasetError(f"{place(row)}: '{column.name}' is missing.")
         try:
             plain = isinstance(value, numbers.Real)  # Also numpy's, and True and False.
             values = np.atleast_1d(np.asarray(value, np.float64) if plain else _array(value))
@@ -164,7 +211,7 @@ def _number_rows(place: Callable[[int], str], column: Column) -> Array:
 
 def _array(value: Any) -> Array:
     """A list, array or tensor of numbers."""
-    if value is None or isinstance(value, str | bytes | dict):
+    if isinstance(value, str | bytes | dict):
         raise TypeError
     values = np.asarray(value)
     if values.ndim > 1 or values.dtype.kind not in "biuf":
@@ -241,10 +288,22 @@ def targets(where: str, y: Any, count: int, task: TaskName | None) -> dict[str, 
     }
 
 
+def with_task(graphs: GraphSet, task: TaskName | None) -> GraphSet:
+    """The graphs with their targets as another kind: whole numbers can be classes or values."""
+    if task in (None, graphs.task) or not graphs.num_outputs:
+        return graphs
+    if graphs.task == "classes" and isinstance(graphs.classes[0], str):
+        raise DatasetError(f"{graphs.name}: the targets are words, which are classes, not {task}.")
+    known = targets(graphs.name, graphs.y, len(graphs), task)
+    return replace(graphs, **known | {"target_names": graphs.target_names})
+
+
 def _listed(where: str, y: Any) -> list[Any]:
     """The targets one by one."""
     y = y.to_numpy() if hasattr(y, "to_numpy") else y
-    if isinstance(y, str) or not hasattr(y, "__len__") or not hasattr(y, "__iter__"):
+    listed = hasattr(y, "__len__") and hasattr(y, "__iter__")
+    # The keys of a dictionary, and a set in any order, are no targets.
+    if not listed or isinstance(y, str | Mapping | Set):
         problem = "'y' must be a list, an array, a tensor or a pandas object"
         raise DatasetError(f"{where}: {problem} with a target per graph, not {type(y).__name__}.")
     rows = y.tolist() if hasattr(y, "tolist") else list(y)

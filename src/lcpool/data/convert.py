@@ -18,10 +18,11 @@ from lcpool.data import ogb
 from lcpool.data.checks import DatasetError, warn_once
 from lcpool.data.columns import as_split, integer_categories, targets, with_categories
 from lcpool.data.from_networkx import is_networkx, read_networkx
-from lcpool.data.graphset import INTEGERS, GraphSet, TaskName
+from lcpool.data.graphset import INTEGERS, GraphSet
 from lcpool.data.smiles import read_smiles
 from lcpool.data.splits import Split
 from lcpool.data.tables import as_tables, from_frame, graphs_of, is_frame
+from lcpool.settings import TaskName
 
 # What makes PyG graphs or networkx graphs of those of other packages.
 CONVERTERS = {
@@ -54,7 +55,9 @@ def convert(
         task: what the targets are, as for :meth:`~lcpool.data.GraphSet.from_graphs`.
     """
     own = getattr(source, "name", None) if name is None else name
-    called = own if isinstance(own, str) else "graphs"
+    called = own if isinstance(own, str) and own else "graphs"
+    if not items:
+        raise DatasetError(f"{called}: there are no graphs.")
     if isinstance(source, Mapping):
         return graphs_of(as_tables(source), called, y, task)
     if is_frame(source):
@@ -64,12 +67,12 @@ def convert(
                 f'{{"edges": frame, "nodes": frame, "graphs": frame}}.'
             )
         return graphs_of({"graphs": from_frame(called, source)}, called, y, task)
-    if items and all(isinstance(item, str) for item in items):
+    kind = _one_kind(called, items)
+    if kind == "SMILES":
         molecules = read_smiles(items, called, lambda number: f"{called}: molecule {number}")
         return replace(molecules, **targets(called, y, len(items), task))
-    if items and all(map(is_networkx, items)):
+    if kind == "networkx":
         return read_networkx(items, called, y, task)
-    _check_graphs(called, items)
     return _from_pyg(source, items, called, y, task)
 
 
@@ -84,21 +87,36 @@ def single_graphs(graphs: Any) -> list[Any]:
     return found
 
 
-def _check_graphs(name: str, items: list[Any]) -> None:
-    """Raise unless all are PyG graphs, and name what converts the others."""
-    for number, item in enumerate(items):
-        if not isinstance(item, Data):
-            kind = type(item)
-            package = kind.__module__.partition(".")[0]
-            known = CONVERTERS.get(kind.__name__, CONVERTERS.get(package))
-            hint = f" {known} makes such graphs." if known else ""
-            if known is None:
-                hint = ' Pass several datasets by name: {"a": graphs, "b": others}.'
-            raise DatasetError(
-                f"{name}: expected graphs of PyG (torch_geometric.data.Data) or networkx, SMILES "
-                f"or tables, all of one kind; number {number} is "
-                f"{kind.__module__}.{kind.__name__}.{hint}"
-            )
+def _one_kind(name: str, items: list[Any]) -> str:
+    """What all items are: "PyG", "networkx" or "SMILES"; an error that names what converts others.
+
+    The error is about the first item that is of no such kind, or of another than those before it.
+    """
+    kinds = [_kind(item) for item in items]
+    odd = next((n for n, kind in enumerate(kinds) if not kind or kind != kinds[0]), None)
+    if odd is None:
+        return kinds[0]
+    found = type(items[odd])
+    package = found.__module__.partition(".")[0]
+    known = CONVERTERS.get(found.__name__, CONVERTERS.get(package))
+    hint = ' Pass several datasets by name: {"a": graphs, "b": others}.'
+    if known:
+        hint = f" {known} makes such graphs."
+    elif odd:
+        hint = f" Those before it are {kinds[0]}."
+    raise DatasetError(
+        f"{name}: expected graphs of PyG (torch_geometric.data.Data) or networkx, SMILES or "
+        f"tables, all of one kind; number {odd} is {found.__module__}.{found.__name__}.{hint}"
+    )
+
+
+def _kind(item: Any) -> str:
+    """What an item is taken for; "" for what is not taken."""
+    if isinstance(item, Data):
+        return "PyG"
+    if isinstance(item, str):
+        return "SMILES"
+    return "networkx" if is_networkx(item) else ""
 
 
 def _from_pyg(
@@ -117,13 +135,14 @@ def _from_pyg(
     edges: tuple[int, ...] = ()
     if found.edge_attr is not None:
         edges = _categories(graphs, "edge_attr", ogb.BONDS if molecules else ())
-    if nodes:
-        if not molecules:
+    for key, sizes in (("x", nodes), ("edge_attr", edges)):
+        if sizes and not molecules:
             warn_once(
-                f"{name}: 'x' has integers, which are taken for categories, from 0, and become "
-                f"{sum(nodes)} one-hot columns. If they are numbers: graph.x = graph.x.float()."
+                f"{name}: '{key}' has integers, which are taken for categories, from 0, and become "
+                f"{sum(sizes)} one-hot columns. If they are numbers: graph.{key} = "
+                f"graph.{key}.float()."
             )
-        found = with_categories(found, nodes, edges)
+    found = with_categories(found, nodes, edges)
     return replace(found, splits=_ogb_split(source, len(graphs)))
 
 
@@ -148,11 +167,20 @@ def _categories(graphs: list[Data], key: str, usual: tuple[int, ...]) -> tuple[i
     return sizes if any(size > 2 for size in sizes) else ()  # One-hot columns are integers, too.
 
 
-def integer_features(graphs: list[Data], width: int) -> bool:
-    """Whether all graphs have integers as features, ``width`` per node."""
-    return all(
-        _is_integers(graph.x) and graph.x.numel() == width * graph.num_nodes for graph in graphs
-    )
+def are_integers(graphs: list[Data], key: str, width: int) -> bool:
+    """Whether ``x`` or ``edge_attr`` of all graphs has integers, ``width`` per row."""
+    parts: list[Any] = [getattr(graph, key, None) for graph in graphs]
+    return all(_is_integers(part) and part.numel() == width * len(part) for part in parts)
+
+
+def lacks_features(graph: Any) -> bool:
+    """Whether the nodes of a graph of PyG or networkx have no features; degrees replace them."""
+    if isinstance(graph, Data):
+        return graph.x is None
+    if not is_networkx(graph):
+        return False
+    attributes = [found for _, found in graph.nodes(data=True)]
+    return bool(attributes) and not any(attributes)
 
 
 def _is_integers(values: Any) -> bool:

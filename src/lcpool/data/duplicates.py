@@ -94,11 +94,11 @@ class Duplicates:
                 f"{int(self.duplicated.sum())} of {len(graphs)} graphs have an isomorphic "
                 f"duplicate, {self.differing(graphs)} of them one with another target"
             )
-        if leaked := self.leaked(graphs):
+        if graphs.splits:
             most = " (most of all splits)" if len(graphs.splits) > 1 else ""
             found.append(
-                f"{leaked} validation and test graphs of the predefined split{most} have a "
-                f"duplicate among the training graphs"
+                f"{self.leaked(graphs)} validation and test graphs of the predefined split{most} "
+                f"have a duplicate among the training graphs"
             )
         if self.undecided:
             found.append(

@@ -75,14 +75,18 @@ class TextFiles:
             raise DatasetError(f"{self.where(kind)}: {rows} rows of {width} features, {TOO_MUCH}")
 
     @contextmanager
-    def open(self, kind: str) -> Iterator[TextIO]:
-        """The file ``kind`` as text."""
+    def open(self, kind: str, words: bool = False) -> Iterator[TextIO]:
+        """The file ``kind`` as text; an error if it has ``words`` and is not UTF-8."""
         if kind not in self.files:
             raise DatasetError(f"{self.where(kind)}: no such file.")
         try:
             with self._bytes(self.files[kind]) as file:
                 limited = io.BufferedReader(_Limited(file, max_bytes()), buffer_size=1 << 16)
-                yield io.TextIOWrapper(limited, "utf-8-sig", errors="replace")
+                errors = "strict" if words else "replace"
+                yield io.TextIOWrapper(limited, "utf-8-sig", errors=errors)
+        except UnicodeDecodeError as error:
+            problem = "is not text in UTF-8; save it again in that encoding"
+            raise DatasetError(f"{self.where(kind)}: {problem}.") from error
         except UNREADABLE as error:
             raise DatasetError(f"{self.where(kind)}: cannot be read ({error}).") from error
 
@@ -124,9 +128,10 @@ class TextFiles:
         elif width not in (0, values.shape[1]):
             self._fail(kind, 0, f"expected {width} value(s) per line, not {values.shape[1]}.")
         if rows not in (None, len(values)):
+            unit = "graph" if kind.startswith("num") else re.split("[_-]", kind)[0]
             raise DatasetError(
                 f"{self.where(kind)}, line {len(values)}: the file ends with {len(values)} rows, "
-                f"but the dataset has {rows} {re.split('[_-]', kind)[0]}s."
+                f"but the dataset has {rows} {unit}s."
             )
         return values
 

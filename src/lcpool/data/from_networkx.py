@@ -9,7 +9,8 @@ import numpy as np
 
 from lcpool.data.checks import DatasetError
 from lcpool.data.columns import Column, Words, features, in_columns, targets
-from lcpool.data.graphset import GraphSet, TaskName
+from lcpool.data.graphset import GraphSet
+from lcpool.settings import TaskName
 
 # Attributes of a graph that are its target.
 TARGETS = ("y", "label")
@@ -45,7 +46,7 @@ def read_networkx(graphs: list[Any], name: str, y: Any, task: TaskName | None) -
             ends += [(row[g, a], row[g, b]) for a, b in both]
             kept += [(g, (u, v), attributes)] * len(both)
     x, words = _features(name, "node", nodes)
-    attr, _ = _features(name, "edge", kept)
+    attr, edge_words = _features(name, "edge", kept)
     return in_columns(
         name,
         np.array([g for g, _, _ in nodes], np.int64),
@@ -55,6 +56,8 @@ def read_networkx(graphs: list[Any], name: str, y: Any, task: TaskName | None) -
         attr,
         categories=tuple(map(len, words)),
         words=words,
+        edge_categories=tuple(map(len, edge_words)),
+        edge_words=edge_words,
         **targets(name, _targets(name, graphs) if y is None else y, len(graphs), task),
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise, starmap
 from numbers import Integral
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -21,13 +22,12 @@ from lcpool.graph.checks import Trust
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import Sizes, owners, send
+from lcpool.settings import TaskName
 
 # Nodes with more neighbours than this share the last degree feature: hubs of social networks have
 # thousands, and a column for each would hold almost nothing.
 MAX_DEGREE = 127
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-# What is predicted of a graph: one of several classes, several labels of 0 or 1, or numbers.
-TaskName = Literal["classes", "labels", "values"]
 TASKS: tuple[str, ...] = get_args(TaskName)
 
 
@@ -96,6 +96,8 @@ class GraphSet:
             0 0 1 1 0. A block of zeros is a category that is not known. The other columns are
             numbers.
         words: what the categories of each such feature are called, or empty if they are numbers.
+        edge_categories: the same for the first columns of ``edge_attr``.
+        edge_words: and what these categories are called.
         splits: the splits that came with the data, on the host, or none. A subset has none.
 
     Example:
@@ -118,6 +120,8 @@ class GraphSet:
     target_names: tuple[str, ...] = ()
     categories: tuple[int, ...] = ()
     words: tuple[tuple[str, ...], ...] = ()
+    edge_categories: tuple[int, ...] = ()
+    edge_words: tuple[tuple[str, ...], ...] = ()
     splits: tuple[Split, ...] = ()
 
     @classmethod
@@ -126,7 +130,7 @@ class GraphSet:
     ) -> GraphSet:
         """Make a set of PyG graphs, or of a PyG dataset.
 
-        Graphs without ``x`` get degree features (:func:`lcpool.data.graphset.degree_features`);
+        Graphs without ``x`` get degree features (``degree_features``);
         without ``y`` they have no classes. An ``x`` or ``y`` that only some graphs have is an
         error.
 
@@ -157,6 +161,35 @@ class GraphSet:
     def __len__(self) -> int:
         return self.y.size(0)
 
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of graphs. Its being there tells scikit-learn to index sets as arrays."""
+        return (len(self),)
+
+    @overload
+    def __getitem__(self, key: int) -> Data: ...
+    @overload
+    def __getitem__(self, key: Any) -> GraphSet: ...
+    def __getitem__(self, key: Any) -> Data | GraphSet:
+        """A graph by its number; by a slice, numbers or a mask, a set of graphs as PyG's datasets.
+
+        >>> from lcpool.data import builtin
+        >>> graphs = builtin(num_graphs=10)
+        >>> graphs[-1].y.tolist(), len(graphs[2:7]), len(graphs[[0, 3]]), len(graphs[graphs.y > 0])
+        ([1], 5, 2, 5)
+        """
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            key = key[0]  # as scikit-learn writes it
+        key = key.cpu().numpy() if isinstance(key, Tensor) else key
+        key = np.array(key, np.int64) if isinstance(key, list) and not key else key
+        index = torch.from_numpy(np.atleast_1d(np.arange(len(self))[key]))
+        if isinstance(key, Integral):
+            return self.subset(index).to_graphs()[0]
+        return self.subset(index)
+
+    def __iter__(self) -> Iterator[Data]:
+        return iter(self.to_graphs())
+
     def __repr__(self) -> str:
         return (
             f"GraphSet({self.name!r}, {len(self)} graphs, {self.x.size(0)} nodes, "
@@ -179,7 +212,7 @@ class GraphSet:
 
     @property
     def num_outputs(self) -> int:
-        """How many numbers a network gives per graph: one per class, label or value."""
+        """How many numbers a network gives per graph, one per class, label or value."""
         return len(self.classes) if self.task == "classes" else self.y.size(1)
 
     @cached_property
@@ -287,6 +320,15 @@ class GraphSet:
             )
             for g, (nodes, edges) in enumerate(zip(*spans, strict=True))
         ]
+
+    def known(self) -> list[Any]:
+        """What is known of each graph as its user writes it: a word, a number, a row, or None."""
+        if self.task == "classes" and not self.classes:
+            return [None] * len(self)
+        if self.task == "classes" and isinstance(self.classes[0], str):
+            return [self.classes[number] for number in self.y.tolist()]
+        found: list[Any] = self.y.tolist()
+        return found
 
     def _label(self, g: int) -> Tensor | str | None:
         """``y`` of one graph as PyG keeps it."""
@@ -399,11 +441,24 @@ def gather_targets(
         raise ValueError(f"'task' must be one of {', '.join(TASKS)}, not {task!r}.")
     if all(value is None for value in found):
         return torch.full((len(found),), -1), (), "classes"
-    if task in (None, "classes") and all(isinstance(value, str) for value in found):
+    words = [isinstance(value, str) for value in found]
+    missing = next((g for g, value in enumerate(found) if value is None), None)
+    if any(words) and missing is not None:
+        raise DatasetError(
+            f"{name}: 'y' of graph {missing} is missing; every graph needs its class. Leave the "
+            f"graph out."
+        )
+    if task in (None, "classes") and any(words):
+        if not all(words):
+            word, other = words.index(True), words.index(False)
+            raise DatasetError(
+                f"{name}: 'y' of graph {word} is {found[word]!r}, but that of graph {other} is "
+                f"{found[other]!r}: pass words for all, or for none."
+            )
         names = tuple(sorted(set(found)))
         number = {word: n for n, word in enumerate(names)}
         return torch.tensor([number[word] for word in found]), names, "classes"
-    rows = _target_rows(name, found)
+    rows = _target_rows(name, found, "" if task in ("labels", "values") else " or a word")
     task = _likely_task(rows, found) if task is None else task
     if task == "classes":
         numbers = [_class_number(name, g, value) for g, value in enumerate(found)]
@@ -426,8 +481,11 @@ def _likely_task(rows: Tensor, found: Sequence[Any]) -> TaskName:
     return "values" if fractions and not whole else "classes"
 
 
-def _target_rows(name: str, found: Sequence[Any]) -> Tensor:
-    """The numbers of each graph as a row of float64; NaN where there is none."""
+def _target_rows(name: str, found: Sequence[Any], word: str) -> Tensor:
+    """The numbers of each graph as a row of float64; NaN where there is none.
+
+    ``word`` is what they can be otherwise, for messages.
+    """
     rows: list[Tensor] = []
     for g, value in enumerate(found):
         where = f"{name}: 'y' of graph {g} must be"
@@ -435,14 +493,16 @@ def _target_rows(name: str, found: Sequence[Any]) -> Tensor:
         if isinstance(listed, list | tuple):
             listed = [math.nan if one is None else one for one in listed]
         try:
-            row = _exact(listed).flatten()
+            row = _exact(listed)
         except (RuntimeError, TypeError, ValueError):
-            raise DatasetError(f"{where} a number, a row of numbers or a word, not {value!r}, "
+            raise DatasetError(f"{where} a number, a row of numbers{word}, not {value!r}, "
                                f"and of one kind for all graphs.") from None  # fmt: skip
         if row.is_complex() or row.float().isinf().any():
             raise DatasetError(f"{where} finite real numbers within float32, not {value!r}.")
-        rows.append(row.double())
-        if len(row) != len(rows[0]):
+        if row.squeeze().dim() > 1:
+            raise DatasetError(f"{where} a row of numbers, not of shape {list(row.shape)}.")
+        rows.append(row.double().flatten())
+        if len(rows[-1]) != len(rows[0]):
             raise DatasetError(f"{where} {len(rows[0])} number(s), as of graph 0, not {value!r}.")
     return torch.stack(rows)
 
@@ -465,6 +525,6 @@ def _class_number(name: str, g: int, label: Any) -> int:
     if not exact:
         raise DatasetError(
             f"{name}: 'y' of graph {g} must be one class number, not {label!r}; numbers to predict "
-            f"go with GraphSet.from_graphs(graphs, task='values'), several labels with 'labels'."
+            f"go with task='values' (--task values), several labels with 'labels'."
         )
     return int(number)

@@ -19,21 +19,21 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from lcpool.atomic import read_whole, write_atomically
 from lcpool.data.builtin import builtin, builtin_labels
 from lcpool.data.checks import DatasetError, DataWarning, EdgeCounts, check_columns, warn_once
-from lcpool.data.columns import targets
+from lcpool.data.columns import targets, with_task
 from lcpool.data.convert import convert, single_graphs
 from lcpool.data.files import TextFiles
 from lcpool.data.gcb import GcbFile, read_gcb
-from lcpool.data.graphset import GraphSet, TaskName
+from lcpool.data.graphset import GraphSet
 from lcpool.data.ogb import OgbFiles, is_ogb, read_ogb
 from lcpool.data.predefined import as_splits
 from lcpool.data.splits import Split
 from lcpool.data.tables import TableFiles, is_tables, read_folder
 from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
+from lcpool.settings import TaskName
 
 BUILTIN = {"builtin": builtin, "builtin-labels": builtin_labels}
 TU_URL = "https://www.chrsmrrs.com/graphkerneldatasets"
@@ -52,19 +52,23 @@ TU_DATASETS = tuple(_TU.split())
 
 # What reads files that are not read here.
 READ_BY = {
-    ".csv": "load_dataset({'edges': 'edges.csv', 'nodes': …, 'graphs': …}) in Python",
     ".gexf": "networkx.read_gexf",
     ".gml": "networkx.read_gml",
     ".graphml": "networkx.read_graphml",
     ".json": "networkx.node_link_graph",
+    ".npy": "numpy.load",
     ".parquet": "pandas.read_parquet",
+    ".pickle": "pickle.load, if you trust whoever wrote it",
+    ".pkl": "pickle.load, if you trust whoever wrote it",
     ".pt": "torch.load, if it has a list of PyG graphs",
     ".sdf": "rdkit.Chem.SDMolSupplier and torch_geometric.utils.from_rdmol",
     ".smi": "rdkit.Chem.SmilesMolSupplier and torch_geometric.utils.from_rdmol",
     ".xlsx": "pandas.read_excel",
 }
 # A word that ends like this is the path of a file, not a name.
-_FILES = (".zip", ".npz", *READ_BY)
+_FILES = (".zip", ".npz", ".csv", *READ_BY)
+# More classes than this, and some of one graph: these may be numbers to predict.
+MANY_CLASSES = 10
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 
 PathLike = str | os.PathLike[str]
@@ -80,8 +84,8 @@ def load_dataset(
 ) -> GraphSet:
     """Load a dataset from files, or make one of graphs in memory; files of text are cached.
 
-    Edges without a reverse edge, and edge attributes, which most networks here do not read, are
-    reported once as a :class:`~lcpool.data.DataWarning`.
+    Edges without a reverse edge, and what else may not be meant, are reported once as a
+    :class:`~lcpool.data.DataWarning`.
 
     Args:
         name_or_path: one of
@@ -112,29 +116,27 @@ def load_dataset(
     if isinstance(name_or_path, str | os.PathLike | GraphSet):
         graphs = _read(name_or_path, root)
         graphs = graphs if name is None else replace(graphs, name=name)
-        if y is not None or task is not None:
-            known = targets(graphs.name, graphs.y if y is None else y, len(graphs), task)
-            graphs = replace(graphs, **known)
-        unread = ["edge_attr"] if graphs.edge_attr is not None else []
+        if y is not None:
+            graphs = replace(graphs, **targets(graphs.name, y, len(graphs), task))
+        elif task not in (None, graphs.task):
+            _check_numbers(name_or_path, root, graphs)
+            graphs = with_task(graphs, task)
     else:
         rows = single_graphs(name_or_path)
         graphs = convert(name_or_path, rows, name, y, task)
-        unread = [key for key in ("edge_attr", "edge_weight") if any(_has(g, key) for g in rows)]
-        if graphs.edge_attr is not None and graphs.edge_attr.numel() and not unread:
-            unread = ["edge_attr"]
+        weights = [getattr(graph, "edge_weight", None) for graph in rows]
+        if any(isinstance(weight, Tensor) and weight.numel() for weight in weights):
+            warn_once(
+                f"{graphs.name}: 'edge_weight' is not read by any network here. As attributes of "
+                f"edges, graph.edge_attr = graph.edge_weight, --conv gine reads them."
+            )
     if splits is not None:
         graphs = replace(graphs, splits=as_splits(splits, len(graphs), graphs.name))
         left_out = sorted({len(graphs) - sum(split.sizes) for split in graphs.splits})
         if left_out[-1]:
             span = " to ".join(map(str, dict.fromkeys([left_out[0], left_out[-1]])))
             warn_once(f"{graphs.name}: the splits leave out {span} of {len(graphs)} graphs.")
-    if unread:
-        warn_once(
-            f"{graphs.name}: most networks here do not read {' and '.join(unread)} (edge labels "
-            f"and attributes), only which nodes are connected. --conv gine reads edge_attr, and so "
-            f"does a convolution of your own with this argument; to silence this, remove them from "
-            f"the graphs."
-        )
+    _warn_of_many_classes(graphs)
     edges = EdgeCounts.of(graphs)
     if edges.one_way:
         warn_once(
@@ -148,8 +150,28 @@ def load_dataset(
     return graphs
 
 
-def _has(graph: Data, key: str) -> bool:
-    return isinstance(value := getattr(graph, key, None), Tensor) and value.numel() > 0
+def _check_numbers(source: PathLike | GraphSet, root: PathLike | None, graphs: GraphSet) -> None:
+    """Refuse to take the labels of a TU dataset for numbers: its reader has numbered them anew."""
+    if isinstance(source, GraphSet) or is_builtin(source):
+        return
+    if graphs.task == "classes" and isinstance(dataset_files(locate(source, root)), Source):
+        raise DatasetError(
+            f"{graphs.name}: graph labels of a TU dataset are classes. Numbers to predict go into "
+            f"a file {graphs.name}_graph_attributes.txt in place of that of the labels, or are "
+            f"passed in Python: load_dataset(…, y=…)."
+        )
+
+
+def _warn_of_many_classes(graphs: GraphSet) -> None:
+    """Say it if classes look like numbers to predict: many, and some of a single graph."""
+    if graphs.num_classes <= MANY_CLASSES or isinstance(graphs.classes[0], str):
+        return
+    if alone := int((graphs.targets.bincount() == 1).sum()):
+        warn_once(
+            f"{graphs.name}: the targets are taken for {graphs.num_classes} classes, of which "
+            f"{alone} have one graph each. If they are numbers to predict: task='values' (--task "
+            f"values)."
+        )
 
 
 def read_dataset(name_or_path: PathLike | GraphSet, root: PathLike | None = None) -> GraphSet:
@@ -300,14 +322,17 @@ class Format(NamedTuple):
 
 def format_of(path: Path) -> Format:
     """The layout of a dataset's files; TU's if it is no other."""
-    if path.suffix == ".npz":
+    kind = path.suffix.lower()
+    if kind == ".npz":
         return Format(GcbFile.at, read_gcb)
     if is_ogb(path):
         return Format(OgbFiles.at, read_ogb)
     if is_tables(path):
         return Format(TableFiles.at, read_folder)
-    if path.suffix in READ_BY:
-        raise DatasetError(f"{path}: read it by {READ_BY[path.suffix]}, and pass what that gives.")
+    if kind == ".csv":
+        raise DatasetError(f"{path}: pass its folder, with edges.csv, nodes.csv and graphs.csv.")
+    if kind in READ_BY:
+        raise DatasetError(f"{path}: read it by {READ_BY[kind]}, and pass the graphs in Python.")
     return Format(Source.at, read_tu)
 
 

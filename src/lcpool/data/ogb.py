@@ -99,7 +99,7 @@ def read_ogb(path: Path) -> GraphSet:
     first = np.repeat(nodes.cumsum() - nodes, edge_counts)
     molecules = source.name.startswith(MOLECULES)
     x, categories = _features(source, "node-feat", int(nodes.sum()), ATOMS if molecules else ())
-    attr, _ = _features(source, "edge-feat", len(edges), BONDS if molecules else ())
+    attr, bonds = _features(source, "edge-feat", len(edges), BONDS if molecules else ())
     doubled, attr = both_ways(edges.T + first, attr)
     return in_columns(
         source.name,
@@ -110,6 +110,7 @@ def read_ogb(path: Path) -> GraphSet:
         attr,
         source.where("num-node-list"),
         categories=categories,
+        edge_categories=bonds,
         splits=_splits(source, count),
         **targets,
     )

@@ -130,6 +130,29 @@ def split(
     return _fold(random, torch.zeros(n) if classes is None else classes, fold, scheme.folds)
 
 
+def hold_out(n: int, share: float, seed: int = 0, classes: Tensor | None = None) -> Split:
+    """Training and validation graphs, and no test graphs: for a network that is tested elsewhere.
+
+    Args:
+        n: the number of graphs, at least three: two train, one validates.
+        share: the share of graphs that validate, at most a half; at least one does.
+        seed: another seed gives another split.
+        classes: the class of each graph, ``[n]``, int64. Then both parts have the proportions of
+            the classes, and each class of two graphs or more has one that trains.
+
+    Example:
+        >>> [len(part) for part in hold_out(40, 0.1)]
+        [36, 4, 0]
+    """
+    if n < 3:
+        raise ValueError(f"three graphs are needed, two to train and one to validate, not {n}.")
+    # No other scheme has a list of three that ends in 1 (see `split`).
+    random = np.random.RandomState([seed, 0, 1])
+    order = _by_class(random, torch.zeros(n) if classes is None else classes)
+    validates = _evenly(n, max(1, int(n * share)))
+    return Split(order[~validates], order[validates], order[:0])
+
+
 def _stratified(random: np.random.RandomState, classes: Tensor) -> Split:
     """8:1:1 with the proportions of the classes.
 

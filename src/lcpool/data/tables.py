@@ -39,10 +39,11 @@ from lcpool.data.columns import (
     targets,
 )
 from lcpool.data.files import TOO_MUCH, Array, TextFiles, max_bytes
-from lcpool.data.graphset import GraphSet, TaskName
+from lcpool.data.graphset import GraphSet
 from lcpool.data.predefined import NAMES
 from lcpool.data.smiles import read_smiles
 from lcpool.data.splits import Split
+from lcpool.settings import TaskName
 
 KINDS = ("edges", "nodes", "graphs")
 # How many bytes a cell counts as: in memory it takes more than in the text.
@@ -110,9 +111,8 @@ class Table:
         for row, cell in enumerate(self.column(column)):
             name = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else cell
             if name is None or isinstance(name, float):
-                raise DatasetError(
-                    f"{self.place(row)}: '{column}' is {cell}, not a name or number."
-                )
+                problem = "is missing" if cell is None else f"is {cell}, not a name or whole number"
+                raise DatasetError(f"{self.place(row)}: '{column}' {problem}.")
             found.append(str(name).strip())
         return found
 
@@ -129,7 +129,7 @@ class Table:
 def read_csv(source: TextFiles, kind: str) -> Table:
     """A table from a file."""
     where, limit = source.where(kind), max_bytes()
-    with source.open(kind) as file:
+    with source.open(kind, words=True) as file:
         reader = csv.reader(file, strict=True)
         try:
             header = [name.strip() for name in next(reader, [])]
@@ -265,9 +265,9 @@ def graphs_of(
     _end_columns(edges)  # What is no table of edges is noticed first.
     numbers = _graph_numbers(graphs, nodes, edges)
     node_of, graph = _nodes(numbers, graphs, nodes, edges)
-    ends = _ends(numbers, node_of, graph, edges)
+    ends = _ends(numbers, graphs, node_of, graph, edges)
     x, words = (None, ()) if nodes is None else nodes.features("graph", "node")
-    attr, _ = edges.features("graph", "source", "target", "u", "v")
+    attr, edge_words = edges.features("graph", "source", "target", "u", "v")
     if "u" in edges.columns:
         ends, attr = both_ways(ends, attr)
     return in_columns(
@@ -280,6 +280,8 @@ def graphs_of(
         (edges if nodes is None else nodes).where,
         categories=tuple(map(len, words)),
         words=words,
+        edge_categories=tuple(map(len, edge_words)),
+        edge_words=edge_words,
         **_known(name, graphs, len(numbers), y, task),
     )
 
@@ -355,12 +357,16 @@ def _end_columns(edges: Table) -> tuple[str, str]:
 
 
 def _ends(
-    numbers: dict[str, int], node_of: dict[tuple[int, str], int], graph: Array, edges: Table
+    numbers: dict[str, int],
+    graphs: Table | None,
+    node_of: dict[tuple[int, str], int],
+    graph: Array,
+    edges: Table,
 ) -> Array:
     """The two nodes of each edge, ``[2, edges]``."""
     owners = [ANY] * len(edges)
     if "graph" in edges.columns:
-        owners = [numbers.get(name, ANY) for name in edges.names("graph")]
+        owners = _owners(edges, numbers, graphs)
     ends = []
     for column in _end_columns(edges):
         names = edges.names(column)

@@ -13,9 +13,11 @@ from typing import Any
 import torch
 
 from lcpool.data import GraphSet, load_dataset
+from lcpool.data.checks import warn_once
+from lcpool.data.splits import Scheme
 from lcpool.models import Architecture
 from lcpool.models.own import import_class
-from lcpool.settings import RUNS, by_name, flat, in_groups, takes_settings
+from lcpool.settings import RUNS, TaskName, by_name, flat, in_groups, takes_settings
 from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.device import device_name, in_stacks, pick_device, stack_size
 from lcpool.train.loop import Trainer, initial_model, training
@@ -35,6 +37,7 @@ def train(
     runs: int = RUNS.default,
     *,
     splits: Any = None,
+    task: TaskName | None = None,
     device: str | torch.device | None = None,
     stack: int | None = None,
     checkpoints: str | Path | None = None,
@@ -48,7 +51,7 @@ def train(
 
     Args:
         dataset: what :func:`lcpool.data.load_dataset` takes: a name, a zip or folder, a
-            :class:`GraphSet`, or graphs of PyG or networkx, tables or SMILES.
+            :class:`~lcpool.data.GraphSet`, or graphs of PyG or networkx, tables or SMILES.
         pool: a pooling's paper name, or ``module:Class`` for your own.
         backbone: "hierarchical" or "plain".
         conv: "gcn", "graphconv", "gin" or "gine", or ``module:Class`` for your own.
@@ -56,6 +59,8 @@ def train(
         settings: the other settings of network and protocol.
         splits: predefined splits, as :func:`~lcpool.data.load_dataset` takes them; the runs use
             them one after the other (``split="predefined"``).
+        task: what the targets are ("classes", "labels" or "values"), if it is not to be told from
+            them: whole numbers are taken for classes.
         device: where to train; by default a GPU if there is one.
         stack: the most runs to train as one; by default as many as fit in memory.
         checkpoints: a folder to continue from after an interruption; by default none is written.
@@ -75,7 +80,9 @@ def train(
     network, protocol = in_groups({name: value for name, (_, value) in said.items()})
     architecture, how = Architecture(**network), Protocol(**protocol)
     numbers = range(RUNS.checked(runs))
-    graphs = load_dataset(dataset, root=root, splits=splits)
+    graphs = load_dataset(dataset, root=root, splits=splits, task=task)
+    warn_of_unused(graphs.name, graphs.num_edge_features > 0, bool(graphs.splits),
+                   [(architecture, how)])  # fmt: skip
     with show_training(progress, len(numbers), on_epoch) as watch:
         result = train_runs(
             graphs, architecture, how, numbers, pick_device(device), stack, checkpoints, watch
@@ -190,9 +197,30 @@ def check_targets(graphs: GraphSet, metric: str = "auto") -> None:
         raise ValueError(f"{graphs.name}: {error}") from error
 
 
+def warn_of_unused(
+    name: str, attributes: bool, splits: bool, wanted: Iterable[tuple[Architecture, Protocol]]
+) -> None:
+    """Say once which edge attributes and splits of a dataset no training makes use of."""
+    networks, protocols = zip(*wanted, strict=True)
+    if attributes and not any(network.reads_edge_attr for network in networks):
+        convs = " and ".join(dict.fromkeys(network.conv for network in networks))
+        warn_once(
+            f"{name}: its edge attributes (edge labels) are not read by {convs}, which sees only "
+            f"which nodes are connected. --conv gine reads them, and so does a convolution of your "
+            f"own with the argument edge_attr."
+        )
+    schemes = dict.fromkeys(Scheme.of(protocol.split) for protocol in protocols)
+    if splits and not any(scheme.kind == "predefined" for scheme in schemes):
+        names = " and ".join(scheme.name for scheme in schemes)
+        warn_once(
+            f"{name}: it has predefined splits, which are not used ({names}): --split predefined "
+            f"(split='predefined') trains on them."
+        )
+
+
 def edge_fingerprint(graphs: GraphSet) -> str:
     """A digest of the edge attributes, for networks that read them; "" if there are none."""
-    if graphs.edge_attr is None:
+    if graphs.edge_attr is None or not graphs.num_edge_features:
         return ""
     return hashlib.sha256(graphs.edge_attr.cpu().contiguous().numpy().tobytes()).hexdigest()
 

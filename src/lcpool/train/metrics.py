@@ -123,8 +123,9 @@ def label_balanced_accuracy(outputs: Tensor, target: Tensor) -> Tensor:
 
 def label_f1(outputs: Tensor, target: Tensor) -> Tensor:
     """F1 of each label, mean over labels; 0 where nothing is positive."""
-    tp, fp, fn, _ = label_counts(outputs, target)
-    return (2 * tp / (2 * tp + fp + fn)).nan_to_num(0.0).mean(1)
+    tp, fp, fn, tn = label_counts(outputs, target)
+    f1 = (2 * tp / (2 * tp + fp + fn)).nan_to_num(0.0)
+    return mean_of_known(f1.where(tp + fp + fn + tn > 0, torch.nan))
 
 
 def label_brier(outputs: Tensor, target: Tensor) -> Tensor:
@@ -167,13 +168,10 @@ def average_precision(scores: Tensor, truth: Tensor) -> Tensor:
     Mean over columns.
     """
     lower, _, positive, known = placed(scores, truth)
-    keys = scores.double().where(~truth.isnan(), torch.inf).transpose(1, 2)
-    in_order = positive.gather(-1, keys.argsort(-1)).double()
-    before = F.pad(in_order.cumsum(-1), (1, 0))  # positives among the first so many
-    P = positive.double().sum(-1, keepdim=True)
-    at_least = known.double().sum(-1, keepdim=True) - lower
-    precision = (P - before.gather(-1, lower)) / at_least
-    return mean_of_known((precision.where(positive, 0.0)).sum(-1) / P.squeeze(-1))
+    lower_positive, *_ = placed(scores, truth.where(truth == 1, torch.nan))
+    P, among = (of.double().sum(-1, keepdim=True) for of in (positive, known))
+    precision = (P - lower_positive) / (among - lower)
+    return mean_of_known(precision.where(positive, 0.0).sum(-1) / P.squeeze(-1))
 
 
 # --- numbers per graph: outputs and target in their own units, NaN missing, [runs, graphs, values]

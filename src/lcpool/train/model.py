@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from lcpool.atomic import read_whole, write_atomically
-from lcpool.data import GraphSet, Split
-from lcpool.data.columns import with_categories
-from lcpool.data.convert import integer_features, single_graphs
-from lcpool.data.graphset import TaskName, features_are_degrees, with_degrees
+from lcpool.data import GraphSet, Split, load_dataset
+from lcpool.data.columns import with_categories, with_words
+from lcpool.data.convert import are_integers, convert, lacks_features, single_graphs
+from lcpool.data.graphset import features_are_degrees, with_degrees
 from lcpool.models import Architecture, Backbone
+from lcpool.notebook import card
+from lcpool.settings import TaskName, changed, unnamed
+from lcpool.train.metrics import METRICS
 from lcpool.train.protocol import seeded
 from lcpool.train.tasks import TASKS, Task
+from lcpool.view.levels import PooledGraph, levels_of, recorded
 
-FORMAT = 4
+# What a model predicts: all that load_dataset takes.
+Graphs = str | Path | GraphSet | Iterable[Any] | Mapping[str, Any]
+FORMAT = 5
 HOW_TO_SAVE = "Models are written by Model.save and by lcpool train --save."
+# Names of classes, labels or values that a notebook shows.
+MOST_NAMES = 8
 # Graphs evaluated at a time (per run): without gradients they take little memory.
 EVAL_BATCH = 128
+
+
+class Features(NamedTuple):
+    """What the features of nodes, or of edges, are."""
+
+    width: int
+    categories: tuple[int, ...]
+    words: tuple[tuple[str, ...], ...]
 
 
 def tensors_of(network: nn.Module) -> dict[str, Tensor]:
@@ -74,9 +91,11 @@ class Model:
         metric: the name of the metric that chose its epoch; ``score`` computes it.
         run: the number of its run, or None.
         split: the numbers of the graphs that this run was trained, validated and tested on.
-        digest: the :func:`fingerprint` of the training data, to recognise it.
+        digest: a checksum of the training data, to recognise it.
         categories: those of its features (:attr:`lcpool.data.GraphSet.categories`).
         words: what these are called (:attr:`lcpool.data.GraphSet.words`).
+        edge_categories: those of the edge attributes.
+        edge_words: what these are called.
     """
 
     network: Backbone
@@ -93,6 +112,8 @@ class Model:
     digest: str = ""
     categories: tuple[int, ...] = ()
     words: tuple[tuple[str, ...], ...] = ()
+    edge_categories: tuple[int, ...] = ()
+    edge_words: tuple[tuple[str, ...], ...] = ()
 
     def __repr__(self) -> str:
         a = self.network.architecture
@@ -101,6 +122,26 @@ class Model:
             f"{self.num_features} features, {self.num_outputs} {self.kind})"
         )
 
+    def _repr_html_(self) -> str:
+        a, split = self.network.architecture, self.split
+        weights = sum(parameter.numel() for parameter in self.network.parameters())
+        names = self.columns[:MOST_NAMES]
+        more = f" and {self.num_outputs - len(names)} more" if self.num_outputs > len(names) else ""
+        degrees = ", the degrees" if self.degrees else ""
+        facts = {
+            "predicts": f"{self.num_outputs} {self.kind}: {', '.join(names)}{more}",
+            "network": ", ".join(
+                [a.pool, a.backbone, a.conv, *changed(unnamed(asdict(a))).values()]
+            ),
+            "reads": f"{self.num_features} features per node{degrees}",
+            "parameters": f"{weights:,}",
+            "epoch chosen by": METRICS[self.metric].title,
+        }
+        if split is not None:
+            parts = zip(split.sizes, ("trained", "validated", "tested"), strict=True)
+            facts["graphs"] = ", ".join(f"{size} {verb}" for size, verb in parts if size)
+        return card(f"Model of {self.dataset}", facts)
+
     @property
     def num_features(self) -> int:
         """Features per node that the network takes."""
@@ -108,7 +149,7 @@ class Model:
 
     @property
     def num_outputs(self) -> int:
-        """How many numbers the network gives per graph: one per class, label or value."""
+        """How many numbers the network gives per graph, one per class, label or value."""
         *_, bias = self.network.post.parameters()
         return bias.size(0)
 
@@ -130,11 +171,11 @@ class Model:
             network, graphs.classes, mean_nodes, graphs.name, features_are_degrees(graphs),
             kind=graphs.task, target_names=graphs.target_names,
             metric=TASKS[graphs.task].default, digest=fingerprint(graphs),
-            categories=graphs.categories,
-            words=graphs.words,
+            categories=graphs.categories, words=graphs.words,
+            edge_categories=graphs.edge_categories, edge_words=graphs.edge_words,
         )  # fmt: skip
 
-    def predict(self, graphs: GraphSet | Iterable[Data]) -> Tensor | list[str]:
+    def predict(self, graphs: Graphs) -> Tensor | list[str]:
         """What the model says of each graph, on the CPU.
 
         - classes: its label, one of ``classes``, ``[graphs]``: a tensor, or a list of words;
@@ -157,7 +198,7 @@ class Model:
             return [str(self.classes[number]) for number in numbers.tolist()]
         return torch.tensor(self.classes)[numbers]
 
-    def probabilities(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
+    def probabilities(self, graphs: Graphs) -> Tensor:
         """The probability of each class or label for each graph, ``[graphs, classes]``, on the CPU.
 
         Column c belongs to the label ``classes[c]``, or to label number c.
@@ -168,7 +209,7 @@ class Model:
         return self.task.probabilities(self.outputs(graphs))
 
     @torch.no_grad()
-    def outputs(self, graphs: GraphSet | Iterable[Data]) -> Tensor:
+    def outputs(self, graphs: Graphs) -> Tensor:
         """What the network gives for each graph, on the CPU: scores, or values in their own units.
 
         ``[graphs, columns]``. Softmax of the scores of classes, and sigmoid of those of labels, are
@@ -177,16 +218,77 @@ class Model:
         columns = self._columns(graphs)
         if columns is None:
             return torch.empty(0, self.num_outputs)
-        self._check_edge_attr(columns)
-        device = next(self.network.parameters()).device
-        batchable = self._with_features(columns).to(device)
-        self.network.eval()
-        parts = torch.split(torch.arange(len(batchable)), EVAL_BATCH)
-        scores = torch.cat([self.network(batchable.batch(part)).logits for part in parts])
-        scale = None if self.scale is None else self.scale.to(device).unsqueeze(0)
-        return self.task.outputs(scores, scale, 1).squeeze(0).cpu()
+        return torch.cat(list(self._passes(columns)))
 
-    def score(self, graphs: GraphSet | Iterable[Data], metric: str | None = None) -> float:
+    @torch.no_grad()
+    def _passes(self, graphs: GraphSet) -> Iterator[Tensor]:
+        """:meth:`outputs` of :data:`EVAL_BATCH` graphs after the other."""
+        device = next(self.network.parameters()).device
+        batchable = self._with_features(graphs).to(device)
+        self._check_features(batchable)
+        self.network.eval()
+        scale = None if self.scale is None else self.scale.to(device).unsqueeze(0)
+        for part in torch.split(torch.arange(len(batchable)), EVAL_BATCH):
+            scores = self.network(batchable.batch(part)).logits
+            yield self.task.outputs(scores, scale, 1).squeeze(0).cpu()
+
+    def pooled(self, graphs: Graphs) -> list[PooledGraph]:
+        """What the network's poolings make of each graph, and what is predicted of it.
+
+        Each :class:`~lcpool.view.PooledGraph` has a :class:`~lcpool.view.Level` per pooling: the
+        kept nodes, their scores, the clusters, the edges and which of them are new.
+        :func:`lcpool.draw` draws it.
+
+        Raises:
+            ValueError: as for :meth:`predict`.
+
+        Example:
+            >>> from lcpool.data import builtin
+            >>> from lcpool.train import train
+            >>> graphs = builtin(num_graphs=40)
+            >>> model = train(graphs, "lcpool", runs=1, epochs=1, hidden=8, device="cpu").model
+            >>> first = model.pooled(graphs)[0]
+            >>> (level,) = first.levels
+            >>> level.num_nodes == level.perm.numel() == -(-first.graph.num_nodes // 2)
+            True
+        """
+        return list(self.each_pooled(graphs))
+
+    def each_pooled(self, graphs: Graphs) -> Iterator[PooledGraph]:
+        """:meth:`pooled`, one graph after the other, for more of them than the memory holds."""
+        if isinstance(graphs, Iterator):
+            graphs = list(graphs)
+        columns = self._columns(graphs)
+        if columns is None:
+            return
+        rows = [] if isinstance(graphs, str | Path | GraphSet) else single_graphs(graphs)
+        if not rows or not all(isinstance(row, Data) for row in rows):
+            rows = columns.to_graphs()
+        numbered, truth = enumerate(rows), self._truth(columns)
+        with recorded(self.network.pools) as calls:
+            for outputs in self._passes(columns):
+                levels = zip(*(levels_of(*call) for call in calls), strict=True)
+                calls.clear()
+                given = self.read(outputs)
+                told = given if isinstance(given, list) or given.dim() > 1 else given.tolist()
+                probable: Sequence[Tensor | None] = [None] * len(outputs)
+                if self.kind != "values":
+                    probable = [*self.task.probabilities(outputs)]
+                for at, prediction in enumerate(told):
+                    number, graph = next(numbered)
+                    yield PooledGraph(
+                        graph, next(levels, ()), number, prediction, probable[at], truth[number]
+                    )
+
+    def _truth(self, graphs: GraphSet) -> Sequence[Any]:
+        """What is known of each graph, as :meth:`predict` would give it; None if nothing is."""
+        if graphs.task == self.kind == "classes" and graphs.classes:
+            return [graphs.classes[number] for number in graphs.targets.tolist()]
+        if graphs.task == self.kind and graphs.num_outputs == self.num_outputs:
+            return [*graphs.y.cpu()]
+        return [None] * len(graphs)
+
+    def score(self, graphs: Graphs, metric: str | None = None) -> float:
         """How well the targets ``y`` of the graphs are predicted.
 
         Args:
@@ -255,58 +357,75 @@ class Model:
                 )
         return torch.tensor([known[label] for label in labels])
 
-    def _columns(self, graphs: GraphSet | Iterable[Data]) -> GraphSet | None:
+    def _columns(self, graphs: Graphs) -> GraphSet | None:
         """The graphs in columns, or None if there are none."""
+        if isinstance(graphs, str | Path):
+            graphs = load_dataset(graphs)
         if isinstance(graphs, GraphSet):
             return graphs if len(graphs) else None
         found = single_graphs(graphs)
         for g, graph in enumerate(found):
             # Degrees that fill in for missing features may be as wide, but mean nothing here.
-            if not self.degrees and isinstance(graph, Data) and graph.x is None:
+            if not self.degrees and lacks_features(graph):
                 raise ValueError(
-                    f"the network was trained on features ({self.dataset}); graph {g} has no 'x'."
+                    f"the network was trained on features ({self.dataset}); graph {g} has none "
+                    f"('x', or attributes of nodes)."
                 )
-        columns = GraphSet.from_graphs(found, task=self._kind(found)) if found else None
-        if columns and self.categories and integer_features(found, len(self.categories)):
-            return with_categories(columns, self.categories)
-        return columns
+        if not found:
+            return None
+        if not all(isinstance(graph, Data) for graph in found):
+            return convert(graphs, found, None, None, self._kind(found))
+        columns = GraphSet.from_graphs(found, task=self._kind(found))
+        known = {"x": self.categories, "edge_attr": self.edge_categories}
+        kept = (
+            sizes if are_integers(found, key, len(sizes)) else () for key, sizes in known.items()
+        )
+        return with_categories(columns, *kept)
 
     def _kind(self, graphs: list[Data]) -> TaskName | None:
         """How to read ``y`` of graphs: as the training data's, if it is of that kind at all."""
         words = any(isinstance(getattr(graph, "y", None), str) for graph in graphs)
         return None if words or self.kind == "classes" else self.kind
 
-    def _check_edge_attr(self, graphs: GraphSet) -> None:
-        """Raise unless the graphs have the edge attributes that the network reads."""
-        width = self.network.edge_dims[0]
-        if width is not None and graphs.num_edge_features != width:
+    def _check_features(self, graphs: GraphSet) -> None:
+        """Raise unless the graphs have the features of nodes and edges that the network reads."""
+        if not self.degrees:
+            known = Features(self.num_features, self.categories, self.words)
+            found = Features(graphs.num_features, graphs.categories, graphs.words)
+            self._check_kind("features per node ('x')", known, found)
+        if (width := self.network.edge_dims[0]) is not None:
+            known = Features(width, self.edge_categories, self.edge_words)
+            found = Features(graphs.num_edge_features, graphs.edge_categories, graphs.edge_words)
+            self._check_kind("attributes per edge ('edge_attr')", known, found)
+
+    def _check_kind(self, what: str, known: Features, found: Features) -> None:
+        """Raise unless features have the width, the categories and the words of training."""
+        if known.width != found.width:
             raise ValueError(
-                f"the network was trained on {width} attributes per edge ({self.dataset}), but "
-                f"these graphs have {graphs.num_edge_features} ('edge_attr')."
+                f"the network was trained on {known.width} {what} ({self.dataset}), but these "
+                f"graphs have {found.width}."
             )
+        if found.categories and found.categories != known.categories:
+            raise ValueError(
+                f"the network was trained on {what} of {known.categories} categories "
+                f"({self.dataset}), but these graphs have {found.categories}. PyG graphs "
+                f"themselves, in a list, get those of the network."
+            )
+        for ours, theirs in zip(known.words, found.words, strict=False):
+            if ours != theirs:
+                other = sorted(set(ours) ^ set(theirs))
+                how = f"{other[0]!r} is only in one of the two" if other else "their order differs"
+                raise ValueError(
+                    f"the network was trained on {what} with other words ({self.dataset}): {how}. "
+                    f"Give both datasets the same words: in tables, a column of pandas' type "
+                    f"category with the same categories."
+                )
 
     def _with_features(self, graphs: GraphSet) -> GraphSet:
-        """The graphs with features of the kind and width that the network was trained on."""
+        """The graphs, with words in the columns, or degrees as wide, as in training."""
         if not self.degrees:
-            if graphs.num_features != self.num_features:
-                raise ValueError(
-                    f"the network was trained on {self.num_features} features per node "
-                    f"({self.dataset}), but these graphs have {graphs.num_features}."
-                )
-            if graphs.categories and graphs.categories != self.categories:
-                raise ValueError(
-                    f"the network was trained on features of {self.categories} categories "
-                    f"({self.dataset}), but these graphs have {graphs.categories}. PyG graphs "
-                    f"themselves, in a list, get those of the network."
-                )
-            for known, words in zip(self.words, graphs.words, strict=False):
-                if known != words:
-                    other = sorted(set(known) ^ set(words))
-                    raise ValueError(
-                        f"the network was trained on other words ({self.dataset}): {other[0]!r} is "
-                        f"only in one of the two. Give both datasets all words: in tables, a "
-                        f"column of pandas' type category."
-                    )
+            if self.words and graphs.words:
+                graphs = with_words(graphs, self.words)
             return graphs
         if not features_are_degrees(graphs):
             raise ValueError(
@@ -333,6 +452,9 @@ class Model:
             "categories": all(isinstance(size, int) and size > 0 for size in self.categories)
             and sum(self.categories) <= self.num_features,
             "words": not self.words or tuple(map(len, self.words)) == self.categories,
+            "edge_categories": all(isinstance(n, int) and n > 0 for n in self.edge_categories),
+            "edge_words": not self.edge_words
+            or tuple(map(len, self.edge_words)) == self.edge_categories,
         }
         if wrong := [name for name, is_right in fits.items() if not is_right]:
             raise ValueError(f"its '{wrong[0]}' has a wrong value.")
@@ -357,6 +479,8 @@ class Model:
             "digest": self.digest,
             "categories": list(self.categories),
             "words": [list(words) for words in self.words],
+            "edge_categories": list(self.edge_categories),
+            "edge_words": [list(words) for words in self.edge_words],
             "split": None if self.split is None else list(self.split),
             "tensors": {name: value.cpu() for name, value in tensors_of(self.network).items()},
         }
@@ -398,7 +522,7 @@ class Model:
         try:
             architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
             features, mean_nodes = values["num_features"], values["mean_nodes"]
-            edge_dim = values.get("edge_dim")  # not in files of earlier versions
+            edge_dim = values["edge_dim"]
             with seeded(0):
                 outputs = values["num_outputs"]
                 network = Backbone(features, outputs, mean_nodes, architecture, edge_dim=edge_dim)
@@ -409,7 +533,9 @@ class Model:
                 network, classes, mean_nodes, values["dataset"], values["degrees"],
                 target_names=tuple(values["target_names"]), split=split,
                 categories=tuple(values["categories"]),
-                words=tuple(map(tuple, values["words"])), **own,
+                words=tuple(map(tuple, values["words"])),
+                edge_categories=tuple(values["edge_categories"]),
+                edge_words=tuple(map(tuple, values["edge_words"])), **own,
             )  # fmt: skip
             model._check()
             return model

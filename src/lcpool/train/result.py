@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lcpool.models import Architecture
-from lcpool.settings import flat
+from lcpool.notebook import card
+from lcpool.settings import changed, flat, unnamed
 from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.metrics import METRICS, Metric
 from lcpool.train.model import Model
@@ -153,17 +154,46 @@ class Result:
     checkpoints: list[Checkpoint] = field(default_factory=list, repr=False, compare=False)
 
     def __repr__(self) -> str:
+        figure, a = self._figure, self.architecture
+        if self.metric.name != "accuracy":
+            figure = f"{self.metric.title} {figure}"
+        network = f"{a.pool}, {a.backbone}, {a.conv}"
+        return f"Result({self.dataset!r}, {network}, {self._num_runs}, {figure})"
+
+    def _repr_html_(self) -> str:
+        a, metric = self.architecture, self.metric
+        settings = changed(unnamed(flat(a, self.protocol))).values()
+        facts = {
+            f"test {metric.title}": self._figure,
+            "network": ", ".join([a.pool, a.backbone, a.conv, *settings]),
+            "graphs": f"{self.num_test} to test per run, split: {self.protocol.split}",
+            "training": f"{self._num_runs}, {self.seconds:.1f} s on {self.device}",
+        }
+        if not math.isnan(self.largest_class):
+            facts["always the largest class"] = f"{self.largest_class:.2f} %"
+        columns = ("run", "epochs", "chosen", f"validation {metric.title}", f"test {metric.title}")
+        return card(f"Result on {self.dataset}", facts, columns, map(self._cells, self.runs))
+
+    def _cells(self, run: Run) -> tuple[object, ...]:
+        chosen, written = run.choices[run.metric], self.metric.written
+        if run.lost:
+            return run.number, run.epochs, "–", "–", "diverged"
+        tested = run.test[run.metric][0]
+        return run.number, run.epochs, chosen.epoch, written(chosen.value), written(tested)
+
+    @property
+    def _num_runs(self) -> str:
+        return "1 run" if len(self.runs) == 1 else f"{len(self.runs)} runs"
+
+    @property
+    def _figure(self) -> str:
+        """Mean and standard deviation of the metric, as text."""
         counted, metric = len(self.known()), self.metric
+        if not len(self.values()):
+            return "all diverged"
         digits = 2 if metric.percent else 3
         spread = f" ± {self.std():.{digits}f}" if counted > 1 else ""
-        figure = f"{self.mean():.{digits}f}{spread}{metric.unit}" if counted else "unknown"
-        if not len(self.values()):
-            figure = "all diverged"
-        if metric.name != "accuracy":
-            figure = f"{metric.title} {figure}"
-        runs = "1 run" if len(self.runs) == 1 else f"{len(self.runs)} runs"
-        a = self.architecture
-        return f"Result({self.dataset!r}, {a.pool}, {a.backbone}, {a.conv}, {runs}, {figure})"
+        return f"{self.mean():.{digits}f}{spread}{metric.unit}" if counted else "unknown"
 
     @property
     def model(self) -> Model:
@@ -196,7 +226,7 @@ class Result:
 
     @property
     def rules(self) -> tuple[str, str]:
-        """The rules by which epochs were chosen: the metric's name, and "loss"."""
+        """The names of the rules by which epochs were chosen, the metric's and "loss"."""
         return self.metric.name, LOSS
 
     def constant_runs(self, rule: str | None = None) -> list[int]:
