@@ -14,7 +14,7 @@ from operators import ALL, make
 from torch.profiler import ProfilerActivity, profile
 
 import lcpool
-from lcpool.extras import MissingExtraError, needs_lab
+from lcpool.extras import MissingExtraError, needs
 from lcpool.ops import kernels
 
 
@@ -57,7 +57,7 @@ before = set()
 brought("torch")
 import torch_geometric.nn
 before = set(sys.modules)
-for name in {[name for name in lcpool.__all__ if name != "compare"]}: getattr(lcpool, name)
+for name in {[name for name in lcpool.__all__ if name not in lcpool._EXTRA]}: getattr(lcpool, name)
 import lcpool.progress
 lcpool.data, lcpool.train
 brought("numba", "scipy", "pandas", "matplotlib", "networkx", "pooch", "rich", "typer", "triton")
@@ -79,22 +79,24 @@ def test_imports_are_light():
 def test_what_is_missing_is_named_with_its_extra():
     """What layers alone do not need may not be there: for a script, and for the command line."""
     code = (
-        "import sys; sys.modules.update(pandas=None, rich=None)\n"
+        "import sys; sys.modules.update(pandas=None, rich=None, sklearn=None, matplotlib=None)\n"
         "import lcpool\n"
-        "try: lcpool.compare\n"
-        "except ModuleNotFoundError as missing: print(missing)\n"
+        "for name in ('compare', 'GraphClassifier', 'draw'):\n"
+        "    try: getattr(lcpool, name)\n"
+        "    except ModuleNotFoundError as missing: print(missing)\n"
         "from lcpool.cli import main; sys.argv = ['lcpool', 'report', 'x.csv']; main()"
     )
     done = run(code, check=False)
     assert done.returncode == 1
-    for said, missing in ((done.stdout, "'pandas'"), (done.stderr, "'rich'")):
-        (line,) = said.splitlines()
-        assert missing in line
-        assert "'lcpool[lab]'" in line
+    said = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    missing = ["pandas", "sklearn", "matplotlib", "rich"], ["lab", "sklearn", "lab", "lab"]
+    for line, package, extra in zip(said, *missing, strict=True):
+        assert f"'{package}'" in line
+        assert f"'lcpool[{extra}]'" in line
 
 
 def test_what_is_missing_of_lcpool_itself_is_no_extra():
-    with pytest.raises(ModuleNotFoundError) as raised, needs_lab():
+    with pytest.raises(ModuleNotFoundError) as raised, needs("lab"):
         import_module("lcpool.no_such_room")
     assert not isinstance(raised.value, MissingExtraError)
 

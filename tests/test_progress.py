@@ -1,10 +1,12 @@
 """One display for trainings and sweeps: a table where it can be redrawn, plain lines elsewhere."""
 
+import builtins
 import io
 import os
 import pty
 import subprocess
 import sys
+import types
 
 import pytest
 from rich.console import Console
@@ -51,6 +53,38 @@ def test_a_table_shows_the_last_state_and_is_kept_if_it_is_asked_to():
         assert "unseen" not in shown[keep]
         assert "details" not in shown[keep]
     assert shown[False].count("\x1b[2K") > shown[True].count("\x1b[2K")  # erased in the end
+
+
+def test_a_notebook_has_one_line_that_changes(monkeypatch, capsys):
+    """IPython's display is a stand-in: the first call makes the line, the others change it."""
+    now, said = [0.0], []
+
+    class Line:
+        def update(self, data, raw):
+            said.append(("update", data["text/plain"]))
+
+    def output(data, raw, display_id):
+        said.append(("display", data["text/plain"]))
+        return Line()
+
+    stand_in = types.ModuleType("IPython.display")
+    stand_in.display = output
+    monkeypatch.setitem(sys.modules, "IPython.display", stand_in)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    shell = type("ZMQInteractiveShell", (), {})
+    monkeypatch.setattr(builtins, "get_ipython", shell, raising=False)
+    with display() as notebook:
+        for n in range(1000):  # a hundred epochs per second
+            now[0] = n / 100
+            notebook.show(lambda n=n: BOARD._replace(summary=str(n)))
+        notebook.mention("unseen")
+        notebook.say("said")
+    assert [kind for kind, _ in said] == ["display", *["update"] * 10]
+    assert said[-1] == ("update", "999 · details")
+    assert capsys.readouterr() == ("said\n", "")
+    with display():  # nothing to show
+        pass
+    assert len(said) == 11
 
 
 def kind_of_display(**environment):

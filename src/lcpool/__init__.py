@@ -7,12 +7,15 @@ import lcpool.process  # noqa: F401 - remembers the process, before any other is
 from lcpool.version import __version__
 
 if TYPE_CHECKING:
+    from lcpool.estimators import GraphClassifier, GraphRegressor
     from lcpool.graph.assignment import Assignment
+    from lcpool.models.unet import GraphUNet
     from lcpool.nn import LCSMP, ClusterAttention, ConvScore, ProjectionScore, Score
     from lcpool.ops.connect import assignment_connect, cluster_connect
     from lcpool.ops.connect.blocks import cluster_connect_blocks
     from lcpool.pool import (
         ASAPooling,
+        CellPooling,
         DenseAssignmentPooling,
         DiffPooling,
         DMoNPooling,
@@ -35,12 +38,14 @@ if TYPE_CHECKING:
         Selection,
         TopKPooling,
     )
-    from lcpool.sweep import compare
+    from lcpool.sweep.compare import compare
+    from lcpool.view import draw
 
 __all__ = [
     "LCSMP",
     "ASAPooling",
     "Assignment",
+    "CellPooling",
     "ClusterAttention",
     "ConvScore",
     "DMoNPooling",
@@ -48,6 +53,9 @@ __all__ = [
     "DiffPooling",
     "EdgePooling",
     "GraclusPooling",
+    "GraphClassifier",
+    "GraphRegressor",
+    "GraphUNet",
     "KMISPooling",
     "LCPooling",
     "LocalAssignmentPooling",
@@ -71,14 +79,21 @@ __all__ = [
     "cluster_connect",
     "cluster_connect_blocks",
     "compare",
+    "draw",
 ]
 
 # Packages that ``import lcpool`` alone makes available, as in ``lcpool.train``.
 _PACKAGES = (
-    "data", "graph", "models", "nn", "ops", "pool", "report", "sweep", "testing", "train",
+    "data", "estimators", "graph", "models", "nn", "ops", "pool", "report", "sweep", "testing",
+    "train", "view",
 )  # fmt: skip
-# Where the public names are; the first room that has a name is imported, and those before it.
-_ROOMS = ("graph.assignment", "ops.connect", "ops.connect.blocks", "nn", "pool", "sweep")
+# Where the layers are; the first room that has a name is imported, and those before it.
+_ROOMS = ("graph.assignment", "ops.connect", "ops.connect.blocks", "nn", "pool", "models.unet")
+# Names of rooms that need packages of an extra.
+_EXTRA = {
+    "GraphClassifier": "estimators", "GraphRegressor": "estimators", "compare": "sweep",
+    "draw": "view",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -87,7 +102,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"lcpool.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'lcpool' has no attribute '{name}'")
-    rooms = (import_module(f"lcpool.{room}") for room in _ROOMS)
+    named = [_EXTRA[name]] if name in _EXTRA else _ROOMS
+    rooms = (import_module(f"lcpool.{room}") for room in named)
     value = globals()[name] = next(getattr(room, name) for room in rooms if hasattr(room, name))
     return value
 

@@ -1,18 +1,21 @@
-"""The error for a missing package of the extra ``lab``, which layers alone do not need."""
+"""The error for a missing package of an extra, which layers alone do not need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# What each extra is for (pyproject.toml says what is in it).
+EXTRAS = {"lab": "sweeps, reports, drawings and command line", "sklearn": "estimators"}
+
 
 class MissingExtraError(ModuleNotFoundError):
-    """A package of the extra ``lab`` is not installed."""
+    """A package of an extra is not installed."""
 
 
 @contextmanager
-def needs_lab() -> Iterator[None]:
-    """Name the extra ``lab`` if an import inside fails."""
+def needs(extra: str) -> Iterator[None]:
+    """Name the extra if an import inside fails."""
     try:
         yield
     except ModuleNotFoundError as missing:
@@ -20,7 +23,6 @@ def needs_lab() -> Iterator[None]:
         if package == "lcpool":
             raise
         raise MissingExtraError(
-            f"lcpool's sweeps, reports and command line need '{package}': "
-            "pip install 'lcpool[lab]'",
+            f"lcpool's {EXTRAS[extra]} need '{package}': pip install 'lcpool[{extra}]'",
             name=missing.name,
         ) from None

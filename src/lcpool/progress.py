@@ -1,7 +1,7 @@
-"""Progress on stderr: a table redrawn in place in a terminal, plain lines elsewhere.
+"""Progress: a table redrawn in place in a terminal, one line in a notebook, plain lines elsewhere.
 
-"Elsewhere" is a file, a log, or a terminal with ``TERM=dumb``. What the table contains is up to the
-caller, who passes a :class:`Board`.
+"Elsewhere" is a file, a log, or a terminal with ``TERM=dumb``. All but the notebook's line are on
+stderr. What the table contains is up to the caller, who passes a :class:`Board`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lcpool.extras import needs_lab
+from lcpool.extras import needs
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-# Seconds between two drawings of the table, and between two lines where there is none.
-REDRAW, PAUSE = 0.25, 10.0
+# Seconds between two drawings of the table, of the line in a notebook (each goes to the browser),
+# and between two lines where nothing is redrawn.
+REDRAW, REWRITE, PAUSE = 0.25, 1.0, 10.0
 
 
 class Board(NamedTuple):
@@ -29,6 +30,11 @@ class Board(NamedTuple):
     rows: list[tuple[str, ...]]
     summary: str  # one line, below the table
     details: str = ""  # what the table shows, in short, for displays without a table
+
+    @property
+    def line(self) -> str:
+        """Everything in one line."""
+        return " · ".join(filter(None, (self.summary, self.details)))
 
 
 class Display:
@@ -60,8 +66,7 @@ class LineDisplay(Display):
 
     def show(self, board: Callable[[], Board]) -> None:
         if time.monotonic() - self.shown >= PAUSE:
-            now = board()
-            self.say(" · ".join(filter(None, (now.summary, now.details))))
+            self.say(board().line)
             self.shown = time.monotonic()
 
 
@@ -94,6 +99,36 @@ class LiveDisplay(Display):
             self.live.stop()
 
 
+class NotebookDisplay(Display):
+    """One line of a notebook's output, which changes in place and stays as it was at the end."""
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+        self.drawn = -REWRITE
+
+    def say(self, message: str) -> None:
+        print(message)
+
+    def show(self, board: Callable[[], Board]) -> None:
+        self.board = board
+        if time.monotonic() - self.drawn >= REWRITE:
+            self._draw()
+
+    def _draw(self) -> None:
+        from IPython.display import display as output
+
+        text = {"text/plain": self.board().line}
+        if self.handle is None:
+            self.handle = output(text, raw=True, display_id=True)
+        else:
+            self.handle.update(text, raw=True)
+        self.drawn = time.monotonic()
+
+    def close(self) -> None:
+        if self.handle is not None:
+            self._draw()
+
+
 def drawing(board: Board) -> RenderableType:
     """The table of a board with its summary."""
     from rich.console import Group
@@ -117,16 +152,18 @@ def table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
 
 @contextmanager
 def display(shown: bool = True, keep: bool = False) -> Iterator[Display]:
-    """A display on stderr while inside: none unless ``shown``; ``keep`` leaves the last table."""
+    """A display while inside: none unless ``shown``; ``keep`` leaves the last table."""
     if not shown:
         yield Display()
         return
-    with needs_lab():
+    with needs("lab"):
         from rich.console import Console
     console = Console(stderr=True)
     # Colours may be forced where nothing can be redrawn, as in the log of a build.
     redraws = console.is_interactive and console.file.isatty()
-    on = LiveDisplay(console, keep) if redraws else LineDisplay(console)
+    on: Display = LiveDisplay(console, keep) if redraws else LineDisplay(console)
+    if console.is_jupyter:
+        on = NotebookDisplay()
     with closing(on):
         yield on
 
