@@ -13,14 +13,9 @@ from runs import make_results
 
 from lcpool.report import Report
 from lcpool.report.cells import GROUP, gather, select
-from lcpool.report.comparison import (
-    Comparison,
-    pairs_over_datasets,
-    pairs_over_splits,
-    ranked,
-)
+from lcpool.report.comparison import Comparison, pairs_over_splits, ranked
 from lcpool.report.findings import findings
-from lcpool.report.statistics import holm, over_datasets, ranks
+from lcpool.report.statistics import holm, over_splits, ranks
 from lcpool.report.tables import latex, markdown
 from lcpool.settings import POOLS
 from lcpool.sweep.results import Results
@@ -54,8 +49,7 @@ def test_more_backbones_are_no_more_evidence():
     few, many = (Comparison.of(runs, RANKED) for runs in (one, four))
     assert many.friedman == few.friedman
     assert many.critical_difference == few.critical_difference
-    pairs = [pairs_over_datasets(c, "lcpool") for c in (many, few)]
-    pd.testing.assert_frame_equal(*pairs)
+    assert many.rank == few.rank
 
 
 def test_ranks_of_a_backbone_are_means_over_its_datasets():
@@ -73,7 +67,6 @@ def test_poolings_that_never_met():
     assert c.empty
     assert c.friedman is None
     assert c.critical_difference is None
-    assert pairs_over_datasets(c, "lcpool").empty
 
 
 def test_equal_means_are_equal_whatever_was_summed_first():
@@ -85,7 +78,6 @@ def test_equal_means_are_equal_whatever_was_summed_first():
     assert set(c.rank.values()) == {2}
     assert (c.backbone_ranks(c.means) == 2).all()
     assert c.friedman.permuted_p == 1
-    assert (pairs_over_datasets(c, "lcpool")[["better", "p"]] == [0, 1]).all(axis=None)
     assert gather(runs)["mean"].nunique() == 1
 
 
@@ -110,29 +102,15 @@ def test_seeds_are_replicates():
     assert (pairs["high"] - pairs["low"] < 1).all()
 
 
-def test_pairs_over_datasets():
-    c = compared(runs=10)
-    pairs = pairs_over_datasets(c, "lcpool").set_index("pool")
-    assert set(pairs.index) == set(RANKED) - {"lcpool"}
-    blocks = dict(zip(c.pools, c.blocks(c.means).T, strict=True))
-    d = blocks["lcpool"] - blocks["sagpool"]
-    assert pairs.loc["sagpool", "difference"] == pytest.approx(d.mean())
-    assert pairs.loc["sagpool", "better"] == (d > 0).sum()
-    assert (pairs["p_holm"] >= pairs["p"]).all()
-    assert (pairs["p_holm"] >= 6 / 2**5 - 1e-9).all()  # Six datasets show nothing among six.
-    assert (pairs["smallest"] > (pairs["high"] - pairs["low"]) / 2).all()
-    assert set(pairs["tests"]) == {6}
-
-
 def test_who_was_picked_is_corrected_for_all_pairs():
     """By the p of all 21, of which six are shown."""
-    c = compared(runs=10)
+    c = compared(datasets=("DD",), runs=10)
+    runs = c.on_splits(c.where())
     every = {
-        (one, other): over_datasets(d).p
+        (one, other): over_splits((runs[one] - runs[other]).to_numpy(), c.shares["DD"]).p
         for one, other in itertools.combinations(RANKED, 2)
-        for d in [c.blocks(c.means)[:, [RANKED.index(one), RANKED.index(other)]] @ [1.0, -1.0]]
     }
-    pairs = pairs_over_datasets(c)
+    pairs = pairs_over_splits(c, ["dataset"])
     assert len(pairs) == 6
     assert set(pairs["tests"]) == {21}
     corrected = dict(zip(every, holm(np.array(list(every.values()))), strict=True))

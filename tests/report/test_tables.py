@@ -48,7 +48,7 @@ def tables_of(text: str) -> list[list[list[str]]]:
 
 def test_markdown_says_what_the_cells_say(report: Report):
     found = tables_of(markdown(report))
-    assert len(found) == 5  # Four of accuracies, one of ranks.
+    assert len(found) == 6  # Four of accuracies, one of verdicts, one of ranks.
     for table, layout in zip(found, layouts(report.cells), strict=False):
         assert table[0][1:] == layout.datasets
         *rows, sizes = table[2:]
@@ -125,7 +125,7 @@ def test_latex_has_as_many_columns_as_it_says(report: Report):
         spans = [line for line in lines if "multicolumn" in line]
         assert {line.count(" & ") + 1 for line in lines if line not in spans} == {len(columns)}
         assert re.findall(r"multicolumn{(\d+)}", body) == [str(len(columns) - 1)]
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 4 + 1
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 4 + 2
     cells = re.findall(r"(\d+\.\d+) \$\\pm\$ \d+\.\d+", text)
     assert len(cells) == 192 + 84  # Published figures, too.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,20 +20,23 @@ from lcpool.report.comparison import Comparison
 from lcpool.report.findings import findings, left_out_in_words
 from lcpool.report.measure import Measure, choose_measure
 from lcpool.report.page import DifferenceTable, first_against_others, page
+from lcpool.report.verdict import Verdicts, uninformative
 from lcpool.sweep.results import Results
+from lcpool.train.tasks import LOSS
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the runs of one split say by one selection rule; made by :meth:`of`.
+    """What the runs of one split say by one selection rule; made by ``Report.of``.
 
     Attributes:
         runs: the runs of that split.
-        cells: their cells, see :func:`lcpool.report.cells.gather`; ``best`` marks the highest of a
+        cells: their cells, see ``lcpool.report.cells.gather``; ``best`` marks the highest of a
             group.
         ranked: the poolings that are ranked.
         aside: poolings that are shown, but not ranked.
         chosen: under "pools" and "datasets", the names that were chosen, if not all were.
+        verdicts: a reference against each other pooling: better, equal or worse.
     """
 
     results: Results
@@ -41,6 +45,7 @@ class Report:
     runs: pd.DataFrame
     cells: pd.DataFrame
     ranked: Comparison
+    verdicts: Verdicts
     aside: frozenset[str] = frozenset()
     reference: Reference = field(default_factory=Reference)
     measure: Measure = field(default_factory=Measure)
@@ -57,6 +62,9 @@ class Report:
         reference: Reference | None = None,
         unranked: Collection[str] = (),
         metric: str | None = None,
+        against: str | None = None,
+        margin: float | None = None,
+        families: Mapping[str, str] | None = None,
     ) -> Self:
         """Report on the runs of one split by one rule.
 
@@ -67,12 +75,18 @@ class Report:
             split: "fresh", "10-fold" or another scheme of splits, "predefined" for those of every
                 dataset; by default fresh, if there are such runs.
             pools: the poolings to report on, as if there were no others; all by default. See
-                :func:`lcpool.report.cells.choose`.
+                ``lcpool.report.cells.choose``.
             datasets: the datasets to report on; all by default.
             reference: published figures to compare with.
             unranked: poolings to show without a rank.
             metric: the metric to report on; by default the one that chose the epochs. Runs whose
                 epochs were chosen by different metrics are refused, unless one of these is named.
+            against: the pooling that each other one is judged against; by default the one with the
+                highest mean.
+            margin: poolings that differ by no more are equal, in points (hundredths where the
+                metric is not in percent, percent of an error); 1 by default.
+            families: datasets that are no independent evidence, each with the name of its family;
+                by default :data:`lcpool.report.verdict.FAMILIES`.
         """
         results, chosen = choose(results, pools, datasets)
         results, measure = choose_measure(results, metric)
@@ -84,13 +98,15 @@ class Report:
         aside, value = cells["name"].isin(list(unranked)), measure.sign * cells["mean"]
         best = value[~aside].groupby([cells[name] for name in GROUP]).transform("max")
         cells["best"] = value >= best.reindex(cells.index)
+        ranked = Comparison.of(runs, list(cells["pool"][~aside].unique()), measure)
         return cls(
             results=results,
             rule=measure.rule(rule),
             split=Scheme.of(runs["split"].iloc[0]).family,
             runs=runs,
             cells=cells,
-            ranked=Comparison.of(runs, list(cells["pool"][~aside].unique()), measure),
+            ranked=ranked,
+            verdicts=Verdicts.of(ranked, against, margin, families),
             aside=frozenset(cells["pool"][aside]),
             reference=reference,
             measure=measure,
@@ -106,6 +122,26 @@ class Report:
     def agreeing(self) -> tuple[int, int]:
         """How many cells agree with the reference, of how many that can be judged."""
         return agreeing(self.cells)
+
+    @functools.cached_property
+    def uninformative(self) -> list[str] | None:
+        """Datasets on which poolings can hardly differ; None where that cannot be said."""
+        largest = self.cells.groupby("dataset")["largest_class"].mean()
+        return uninformative(self.ranked, largest.to_dict())
+
+    @functools.cached_property
+    def sensitivity(self) -> pd.DataFrame:
+        """Other analyses: a row per analysis and pooling, see :meth:`Verdicts.sensitivity`."""
+        other = LOSS if self.rule != LOSS else self.measure.selected_by.name
+        value = self.runs[self.measure.column(other)]
+        pools = list(dict.fromkeys(cell[3] for cell in self.ranked.values))
+        c = Comparison.of(self.runs.assign(value=value), pools, self.measure)
+        rule = f"epoch by validation {self.measure.rule_title(other)}"
+        informative = None
+        if self.uninformative:
+            every = dict.fromkeys(cell[0] for cell in self.ranked.values)
+            informative = [name for name in every if name not in self.uninformative]
+        return self.verdicts.sensitivity((rule, c), informative)
 
     def findings(self) -> dict[str, list[str]]:
         """What the figures say: sentences, by topic."""
@@ -130,6 +166,8 @@ class Report:
         """
         texts = {
             Path(folder, "tables.csv"): tables.csv(self),
+            Path(folder, "verdicts.csv"): tables.verdicts_csv(self),
+            Path(folder, "sensitivity.csv"): tables.sensitivity_csv(self),
             Path(folder, "ranks.csv"): tables.ranks_csv(self),
             Path(folder, "tables.md"): tables.markdown(self),
             Path(folder, "tables.tex"): tables.latex(self),

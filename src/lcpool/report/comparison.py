@@ -96,8 +96,8 @@ class Comparison:
     @property
     def order(self) -> list[str]:
         """The poolings by average rank, equals by accuracy."""
-        accuracy = self.blocks(self.means).mean(axis=0)
-        return [self.pools[i] for i in np.lexsort((-accuracy, list(self.rank.values())))]
+        mean = self.blocks(self.means).mean(axis=0)
+        return [self.pools[i] for i in np.lexsort((-mean, list(self.rank.values())))]
 
     @property
     def first(self) -> list[str]:
@@ -121,14 +121,26 @@ class Comparison:
         return list(dict.fromkeys(zip(self.groups["backbone"], self.groups["conv"], strict=True)))
 
     def blocks(self, means: Array) -> Array:
-        """One accuracy per dataset, the mean over its groups: ``[datasets, pools]``."""
+        """One figure per dataset, the mean over its groups, on one scale: ``[datasets, pools]``."""
         members = [self.where(dataset=dataset) for dataset in self.datasets]
-        return rounded(np.stack([np.nanmean(means[member], axis=0) for member in members]))
+        each = np.stack([np.nanmean(means[member], axis=0) for member in members])
+        return rounded(self.on_one_scale(each))
+
+    def on_one_scale(self, means: Array) -> Array:
+        """Means whose differences can be compared over datasets.
+
+        Errors (MAE, RMSE) are in the units of each dataset's targets: −100·ln takes their place.
+        The difference of two poolings is then 100·ln of the ratio of their errors, about by how
+        many percent one is lower, in any unit. Other metrics have no unit, and stay as they are.
+        """
+        if self.measure.one_scale:
+            return means
+        return -100 * np.log(np.maximum(-means, np.finfo(np.float64).tiny))
 
     def backbone_ranks(self, means: Array) -> Array:
         """Average rank of each pooling for each network: ``[backbones, pools]``."""
         members = [self.where(backbone=b, conv=c) for b, c in self.backbones]
-        each = ranks(means)
+        each = ranks(self.on_one_scale(means))
         return rounded(np.stack([np.nanmean(each[member], axis=0) for member in members]))
 
     def where(self, **names: str) -> Bools:
@@ -176,41 +188,14 @@ def ranked(there: Bools) -> tuple[Bools, Bools]:
     return np.asarray(there[:, pools].all(axis=1)), pools
 
 
-def pairs_over_datasets(comparison: Comparison, reference: str | None = None) -> pd.DataFrame:
-    """The reference against each other pooling, over the datasets; empty for one dataset.
-
-    ``difference``, ``low`` and ``high`` in points, above zero where the reference is better; ``p``
-    of Wilcoxon's signed-rank test and ``p_holm`` corrected for ``tests``; ``p_nemenyi`` of the
-    ranks; ``smallest``, the smallest difference that a corrected t-test would call significant.
-
-    The reference is a pooling that was named beforehand; by default the one that came out first,
-    and then the correction is for all pairs of poolings.
-    """
-    k, n = len(comparison.pools), len(comparison.datasets)
-    if comparison.empty or n < 2:
-        return pd.DataFrame()
-    tests, rank = _tests(comparison, reference), comparison.rank
-    blocks = pd.DataFrame(comparison.blocks(comparison.means), columns=list(comparison.pools))
-    rows = []
-    for one, other in tests:
-        differences = (blocks[one] - blocks[other]).to_numpy()
-        found = statistics.over_datasets(differences)
-        assert found is not None
-        rows.append({
-            "reference": one, "pool": other, "datasets": n, **_columns(found, len(tests)),
-            "better": int((differences > 0).sum()),
-            "p_nemenyi": statistics.nemenyi(rank[one] - rank[other], k, n),
-        })  # fmt: skip
-    return _of_first(_corrected(rows))
-
-
 def pairs_over_splits(
     comparison: Comparison, by: list[str], reference: str | None = None
 ) -> pd.DataFrame:
     """The reference against each other pooling on each dataset or in each group, over its splits.
 
-    Empty where all runs share a split. ``reference`` is as for :func:`pairs_over_datasets`, ``by``
-    as for :func:`compare_over_splits`.
+    Empty where all runs share a split. The reference is a pooling that was named beforehand; by
+    default the one that came out first, and then the correction is for all pairs of poolings.
+    ``by`` is as for :func:`compare_over_splits`.
     """
     if comparison.empty or not comparison.varied:
         return pd.DataFrame()
@@ -222,9 +207,11 @@ def compare_over_splits(
 ) -> pd.DataFrame:
     """Pairs of poolings by the corrected t-test over splits, corrected by Holm for all of them.
 
-    Datasets whose runs share one split are left out. Columns as over datasets; ``p`` is empty where
-    there are too few runs, or runs without spread.
-    ``by`` is ``["dataset"]`` for the mean over its groups, or the columns of a group.
+    Datasets whose runs share one split are left out. ``difference``, ``low`` and ``high`` are above
+    zero where the first is better; ``p`` is empty where there are too few runs, or runs without
+    spread, and ``p_holm`` is corrected for ``tests``; ``smallest`` is the smallest difference that
+    would be significant. ``by`` is ``["dataset"]`` for the mean over its groups, or the columns
+    of a group.
     """
     places = [
         (c, place, pairs)

@@ -12,37 +12,52 @@ import pandas as pd
 
 from lcpool.data.splits import Scheme, of_family
 from lcpool.report.cells import agreeing
-from lcpool.report.comparison import Comparison, Group, pairs_over_datasets, pairs_over_splits
+from lcpool.report.comparison import Comparison, Group, pairs_over_splits
 from lcpool.report.measure import Measure
-from lcpool.report.schemes import in_words, name_of_test, no_test
-from lcpool.report.statistics import ALPHA, FEWEST_RUNS, rounded, smallest_signed_rank
-from lcpool.report.words import count, duration, listed, p_value
+from lcpool.report.schemes import in_words, no_test
+from lcpool.report.statistics import ALPHA, FEWEST_RUNS
+from lcpool.report.verdict import NO_POOLING, POWER, SURE, Verdict, Verdicts
+from lcpool.report.words import count, duration, listed, p_value, signed
 from lcpool.sweep.engine import in_short
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
 
 
+# More datasets than these are not counted.
+MANY = 200
+
+
 def findings(report: Report) -> dict[str, list[str]]:
     """Sentences, by topic."""
     return {
-        "answer": answer(report.ranked),
+        "answer": answer(report),
         "constant": constants_in_words(report.cells),
+        "power": _power(report),
+        "sensitivity": _sensitivity(report),
         "ranking": _ranking(report.ranked),
-        "power": _power(report.ranked),
         "agreement": _agreement(report),
         "missing": _missing(report),
     }
 
 
-def answer(c: Comparison) -> list[str]:
-    """Which pooling is best, by how much, and whether that could be chance."""
-    if c.empty:
+def answer(report: Report) -> list[str]:
+    """Which pooling to take, what is decided, and what it would take to decide the rest."""
+    verdicts = report.verdicts
+    if not verdicts.rivals:
         return ["Nothing to compare: no two poolings have results in the same groups."]
-    return _on_one_dataset(c) if len(c.datasets) == 1 else _over_datasets(c)
+    if len(report.ranked.datasets) == 1 and not report.ranked.empty:
+        return [_on_one_dataset(report.ranked), *_only_there(verdicts)]
+    return [
+        _take(verdicts),
+        *_ahead(verdicts),
+        *_undecided(verdicts),
+        *_picked(report),
+        *_not_converged(verdicts),
+    ]
 
 
-def _on_one_dataset(c: Comparison) -> list[str]:
+def _on_one_dataset(c: Comparison) -> str:
     first, second = c.order[:2]
     runs = c.on_splits(c.where())
     m = c.measure
@@ -53,69 +68,122 @@ def _on_one_dataset(c: Comparison) -> list[str]:
     place = c.datasets[0]
     if len(c.groups) > 1:
         place += f", mean over {count(len(c.groups), 'network')}"
-    mean = dict(zip(c.pools, c.blocks(c.means)[0], strict=True))
+    mean = dict(zip(c.pools, c.means.mean(axis=0), strict=True))
     equally, most = "are equally accurate", "is the most accurate"
     lead = m.amount(mean[first] - mean[second])
     if m.title != "accuracy":
         equally, most = f"have the same {m.title}", f"has the {m.best} {m.title}"
     if len(c.first) > 1:
-        return [f"{listed(c.first)} {equally} on {place}: {written[first]}."]
-    said = [
+        return f"{listed(c.first)} {equally} on {place}: {written[first]}."
+    return (
         f"{first} {most} on {place}: {written[first]}, {lead} "
         f"{'above' if m.metric.higher else 'below'} the next, {second} ({written[second]})."
-    ]
-    test = name_of_test(c.schemes[c.datasets[0]])
-    return [*said, why_no_test(c) or _significance(pairs_over_splits(c, ["dataset"]), test)]
-
-
-def _over_datasets(c: Comparison) -> list[str]:
-    first, *others = c.order
-    average, blocks = c.rank, c.blocks(c.means)
-    at, best = c.pools.index(first), blocks == blocks.max(axis=1, keepdims=True)
-    highest, shared = int(best[:, at].sum()), int((best[:, at] & (best.sum(axis=1) > 1)).sum())
-    over = count(len(c.datasets), "dataset")
-    if len(c.first) > 1:
-        return [f"{listed(c.first)} share the first rank over {over} ({average[first]:.2f})."]
-    m = c.measure
-    most = "most accurate" if m.title == "accuracy" else f"{m.best} {m.title}"
-    following = [pool for pool in others if average[pool] == average[others[0]]]
-    said = (
-        f"{first} ranks first over {over}: average rank {average[first]:.2f} among "
-        f"{count(len(c.pools), 'pooling')}, {most} on {highest}"
-        f"{f' ({shared} shared)' if shared else ''}. Next "
-        f"{'is' if len(following) == 1 else 'are'} {listed(following)} ({average[others[0]]:.2f})."
     )
-    mean = rounded(blocks.mean(axis=0))
-    if m.one_scale and mean[at] < mean.max():
-        ahead = c.pools[mean.argmax()]
-        lead = m.amount(mean.max() - mean[at])
-        beyond = "above" if m.metric.higher else "below"
-        said += f" By mean {m.title} {ahead} is first, {lead} {beyond} it."
-    pairs = pairs_over_datasets(c)
-    if smallest_signed_rank(len(c.datasets), int(pairs["tests"].iloc[0])) < ALPHA:
-        return [said, _significance(pairs, "Wilcoxon's test over the datasets")]
-    # With few datasets that test cannot be significant, whatever the difference; ranks can.
-    behind = [average[pool] - average[first] for pool in pairs["pool"]]
-    by_ranks = pairs.assign(difference=behind, p_holm=pairs["p_nemenyi"])
-    return [said, _significance(by_ranks, "Nemenyi's test of the average ranks")]
 
 
-def _significance(pairs: pd.DataFrame, test: str) -> str:
-    """Which leads are significant, and which could be chance."""
-    tested = pairs[pairs["p"].notna()]
-    real = (tested["p_holm"] < ALPHA) & (tested["difference"] > 0)
-    sure, least = list(tested["pool"][real]), float(tested["p_holm"].min())
-    by = f"by {test}, corrected for {count(int(pairs['tests'].iloc[0]), 'comparison')}"
-    if not sure:
-        return f"This could be chance: the smallest p is {p_value(least)}, {by}."
-    most = p_value(float(np.max(tested["p_holm"][real])), "=" if len(sure) == 1 else "≤")
-    if len(sure) == len(pairs):
-        return f"The lead over every other pooling is significant: p {most}, {by}."
-    rest = [pool for pool in pairs["pool"] if pool not in sure]
+def _only_there(v: Verdicts) -> list[str]:
+    """The verdicts on a single dataset, or why there are none."""
+    if reasons := {verdict.why_not for verdict in v.rivals if verdict.why_not}:
+        return sorted(reasons)
+    return [f"There, {_relations(v)}. {_equal(v)} This says nothing about other data."]
+
+
+# What a verdict says of the reference.
+RELATIONS = {
+    "better": "better than", "not worse": "at least as good as", "equal": "equal to",
+    "not better": "at best as good as", "worse": "worse than", "undecided": "undecided against",
+}  # fmt: skip
+
+
+def _relations(v: Verdicts) -> str:
+    """The reference and all rivals, by verdict."""
+    by_word = {word: [r.pairs.other for r in v.rivals if r.word == word] for word in RELATIONS}
+    said = [f"{RELATIONS[word]} {listed(pools)}" for word, pools in by_word.items() if pools]
+    return f"{v.reference} is {'; '.join(said)}"
+
+
+def _take(v: Verdicts) -> str:
+    words = {rival.word for rival in v.rivals}
+    beaten = [rival.pairs.other for rival in v.rivals if rival.word == "worse"]
+    if beaten:
+        advice = f"Take {beaten[0]}, not {v.reference}"
+    elif words == {"undecided"}:
+        advice = "Undecided"
+    elif words & {"not better", "undecided"}:
+        rest = [r.pairs.other for r in v.rivals if r.word in ("not better", "undecided")]
+        advice = f"Take {listed([v.reference, *rest], 'or')}"
+    else:
+        advice = f"Take {v.reference}"
+    return f"{advice}: on the average dataset {_relations(v)}. {_equal(v)}"
+
+
+def _equal(v: Verdicts) -> str:
     return (
-        f"The lead over {listed(sure)} is significant (p {most}, {by}); the lead over "
-        f"{listed(rest)} could be chance."
+        f"Differences of up to {amount_of_points(v)} count as equal, and a verdict takes a "
+        f"probability of {SURE:g}."
     )
+
+
+def amount_of_points(v: Verdicts, points: float | None = None) -> str:
+    """So many points, in words; by default the margin."""
+    points, word = v.margin if points is None else points, v.comparison.measure.points
+    return f"{points:g} {word.removesuffix('s') if points == 1 else word}"
+
+
+def _ahead(v: Verdicts) -> list[str]:
+    """Whom the reference is ahead of, but not surely by more than the margin."""
+    ahead = [r for r in v.rivals if r.word == "not worse" and r.ahead >= SURE]
+    if not ahead:
+        return []
+    named = listed([f"{r.pairs.other} ({signed(r.mean, 1)})" for r in reversed(ahead)])
+    return [
+        f"It is ahead of {named} with the same probability, though not surely by more than "
+        f"{amount_of_points(v)}."
+    ]
+
+
+def _undecided(v: Verdicts) -> list[str]:
+    """What it would take to decide the others."""
+    said = []
+    for rival in v.rivals:
+        if rival.word == "undecided" and np.isfinite(more := rival.more_datasets(v.margin)):
+            about = f"about {more:.0f}" if more <= MANY else f"more than {MANY}"
+            said.append(
+                f"{rival.pairs.other} {about} (difference {signed(rival.mean, 1)}, 95 % interval "
+                f"{signed(rival.low, 1)} to {signed(rival.high, 1)})"
+            )
+    if not said:
+        return []
+    return [
+        f"More datasets like these that would decide, if the difference stays as it is: "
+        f"{'; '.join(said)}."
+    ]
+
+
+def _picked(report: Report) -> list[str]:
+    """That the reference was picked by the same runs, and the best that makes graphs smaller."""
+    v, c = report.verdicts, report.ranked
+    if v.named or c.empty:
+        return []
+    said = f"{v.reference} was picked for its {c.measure.best} mean by these same runs"
+    if not c.measure.one_scale:
+        said = f"{v.reference} was picked for its average rank in these same runs"
+    said += ", which flatters it a little."
+    if v.reference == NO_POOLING and len(c.pools) > 1:
+        blocks = dict(zip(c.pools, c.blocks(c.means).mean(axis=0), strict=True))
+        best = max((pool for pool in c.pools if pool != NO_POOLING), key=blocks.__getitem__)
+        said += f" Of the poolings that make graphs smaller, {best} has the {c.measure.best} mean."
+    return [said]
+
+
+def _not_converged(v: Verdicts) -> list[str]:
+    wrong = [r.pairs.other for r in v.rivals if r.draws is not None and not r.draws.converged]
+    if not wrong:
+        return []
+    return [
+        f"Do not rely on the verdict on {listed(wrong)}: the sampler's chains do not agree. Look "
+        "at the single datasets."
+    ]
 
 
 def why_no_test(c: Comparison) -> str:
@@ -149,38 +217,67 @@ def constants_in_words(cells: pd.DataFrame) -> list[str]:
 
 
 def _ranking(c: Comparison) -> list[str]:
-    """Whether the poolings differ at all; nothing with too little to tell."""
-    test = c.friedman
-    if test is None:
+    """Whether the poolings differ at all by their ranks; nothing with too little to tell."""
+    test, cd = c.friedman, c.critical_difference
+    if test is None or cd is None:
         return []
     verdict = "differ" if test.permuted_p < ALPHA else "cannot be told apart"
     return [
-        f"As a whole the poolings {verdict}: Friedman's χ² {test.statistic:.2f}, p "
-        f"{p_value(test.p)}, by permutation {p_value(test.permuted_p)}."
+        f"By their ranks alone the poolings {verdict} as a whole: Friedman's χ² "
+        f"{test.statistic:.2f}, p {p_value(test.p)}, by permutation {p_value(test.permuted_p)}. "
+        f"With {len(c.datasets)} datasets and {len(c.pools)} poolings, average ranks must be "
+        f"{cd:.2f} apart to differ (Nemenyi, α = {ALPHA:g})."
     ]
 
 
-def _power(c: Comparison) -> list[str]:
-    """The smallest differences that this many datasets or runs could show."""
-    n, k, cd = len(c.datasets), len(c.pools), c.critical_difference
-    if c.empty:
+def _power(report: Report) -> list[str]:
+    """What could have been found, and how many verdicts may be wrong."""
+    v, c = report.verdicts, report.ranked
+    if not v.rivals or c.empty:
         return []
-    if cd is None:
-        return [
-            *_power_on_one_dataset(c),
-            "These are results on one dataset: they do not show how the poolings do on other data.",
-        ]
-    pairs = k * (k - 1) // 2
+    if len(c.datasets) == 1:
+        return _power_on_one_dataset(c)
+    able = v.table[v.table["detectable"].notna()]
+    if able.empty:
+        return []
+    found, equal = able["detectable"], able["equal_if_equal"]
+    wrong = [_doubt(rival) for rival in v.rivals if rival.word != "undecided"]
     said = [
-        f"With {n} datasets and {k} poolings, average ranks must be {cd:.2f} apart to differ "
-        f"(Nemenyi, α = {ALPHA:g}); they can be at most {k - 1} apart."
+        f"With these datasets and runs, a true difference of {found.min():.1f} to "
+        f"{found.max():.1f} {c.measure.points}, depending on the pooling, would be found with "
+        f"probability {POWER:g}; poolings without any difference would be found to be equal with "
+        f"probability {equal.min():.2f} to {equal.max():.2f} (by simulation).",
     ]
-    if smallest_signed_rank(n, pairs) >= ALPHA:
+    if wrong:
         said.append(
-            f"Wilcoxon's test, corrected for {count(pairs, 'comparison')}, cannot be significant "
-            f"with {n} datasets."
+            f"Each verdict is by itself: of {count(len(wrong), 'verdict')}, {sum(wrong):.2f} are "
+            "expected to be wrong."
         )
     return said
+
+
+def _doubt(rival: Verdict) -> float:
+    """The probability that a verdict is wrong."""
+    worse, equal, better = rival.regions
+    right = {"better": better, "equal": equal, "worse": worse, "not worse": 1 - worse,
+             "not better": 1 - better}  # fmt: skip
+    return 1 - right[rival.word]
+
+
+def _sensitivity(report: Report) -> list[str]:
+    """Which verdicts are others by other priors, by the other rule, on informative datasets."""
+    verdicts = {rival.pairs.other: rival.word for rival in report.verdicts.rivals}
+    table = report.sensitivity
+    if table.empty:
+        return []
+    said = []
+    for analysis, rows in table.groupby("analysis", sort=False):
+        changed = rows[rows["verdict"] != rows["pool"].map(verdicts)]
+        pools = [f"{row.pool} ({row.verdict})" for row in changed.itertuples()]
+        said.append(f"{analysis}: {listed(pools) or 'none'}")
+    uninformative = report.uninformative
+    named = f" Not informative: {listed(uninformative)}." if uninformative else ""
+    return [f"Verdicts that are others otherwise, by analysis. {'; '.join(said)}.{named}"]
 
 
 def _power_on_one_dataset(c: Comparison) -> list[str]:
@@ -236,6 +333,7 @@ def _missing(report: Report) -> list[str]:
             f"{count(undefined, 'run')} {'has' if undefined == 1 else 'have'} no "
             f"{report.measure.title}, which cannot be computed on their test graphs: not counted."
         )
+    said += _without_partner(report.verdicts)
     late = int(diverged.sum()) - lost
     if late > 0:
         said.append(f"{count(late, 'run')} diverged after the chosen epoch: counted.")
@@ -245,6 +343,20 @@ def _missing(report: Report) -> list[str]:
             f"than {FEWEST_RUNS} runs: no p and no interval there."
         )
     return [*said, *_failed(report)]
+
+
+def _without_partner(v: Verdicts) -> list[str]:
+    """Runs and datasets that a verdict leaves out, as one of its two poolings lacks them."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for rival in v.rivals:
+        parts = [f"{count(n, 'run')} of {name}" for name, n in rival.pairs.lost.items()]
+        if parts or rival.pairs.missing:
+            alike.setdefault((*parts, *rival.pairs.missing), []).append(rival.pairs.other)
+    return [
+        f"Not in the verdict on {v.reference} against {listed(pools)}, as one of the two lacks it: "
+        f"{listed(parts)}."
+        for parts, pools in alike.items()
+    ]
 
 
 def left_out_in_words(c: Comparison, lacks: str = "no result") -> list[str]:

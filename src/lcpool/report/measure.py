@@ -50,6 +50,20 @@ class Measure:
         return self.metric.name not in ("mae", "rmse")
 
     @property
+    def point(self) -> float | None:
+        """What counts as a point where poolings are judged; None: a percent of the error."""
+        if not self.one_scale:
+            return None
+        return 1.0 if self.metric.percent else 0.01
+
+    @property
+    def points(self) -> str:
+        """What points are called."""
+        if not self.one_scale:
+            return "percent of the error"
+        return "points" if self.metric.percent else "hundredths"
+
+    @property
     def best(self) -> str:
         return "highest" if self.metric.higher else "lowest"
 

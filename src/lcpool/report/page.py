@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 from collections.abc import Callable
-from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
-from jinja2 import DictLoader, Environment, StrictUndefined
-from markupsafe import Markup
 
 from lcpool.data.splits import Scheme
+from lcpool.pages import environment, inline, text
 from lcpool.report.cells import GROUP
-from lcpool.report.comparison import Comparison, pairs_over_datasets, pairs_over_splits
-from lcpool.report.findings import provenance, why_no_test
+from lcpool.report.comparison import Comparison, pairs_over_splits
+from lcpool.report.findings import MANY, provenance, why_no_test
 from lcpool.report.measure import Measure
 from lcpool.report.plots import colours, costs, diagram, learning, shapes, spread
 from lcpool.report.schemes import correction, name_of_test
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import constant_mark, highlighted, layouts, rank_rows
+from lcpool.report.verdict import SURE
+from lcpool.report.verdict_plots import forest, pareto
 from lcpool.report.words import count, duration, figure, memory, p_value, signed
 
 if TYPE_CHECKING:
@@ -44,19 +42,13 @@ def page(report: Report, template: str | None = None, more_style: str = "", **co
     other script run. A ``template`` that extends "page" can show more ``content`` in a style of its
     own.
     """
-    style, script = template_file("page.css") + more_style, template_file("page.js")
-    templates = {"page": template_file("page.html.j2"), "more": template or ""}
-    environment = Environment(
-        loader=DictLoader(templates), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
+    script = text("lcpool.report", "page.js", "+tip.js", "wide.js")
+    found = environment({"page": text("lcpool.report", "page.html.j2"), "more": template or ""})
     m = report.measure
-    environment.filters |= {"figure": m.figure, "signed": m.signed, "constant_mark": constant_mark}
-    environment.tests["known"] = pd.notna
-    return environment.get_template("more" if template else "page").render(
-        style=Markup(style),
-        script=Markup(script),
-        policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}",
+    found.filters |= {"figure": m.figure, "signed": m.signed, "constant_mark": constant_mark}
+    found.tests["known"] = pd.notna
+    return found.get_template("more" if template else "page").render(
+        **inline(style() + more_style, script),
         **_content(report),
         **content,
     )
@@ -85,28 +77,24 @@ def _content(report: Report) -> dict[str, Any]:
         "memory": costs(report, "peak_memory"),
         "cells": cells_sheet(report),
         "differences": report.differences(),
+        "verdicts": verdicts_sheet(report),
+        "forest": forest(report),
+        "pareto": pareto(report),
         "no_test": why_no_test(report.ranked),
     }
 
 
 def first_against_others(c: Comparison) -> list[DifferenceTable]:
-    """The first in rank against the others: over the datasets, and on each over its splits."""
+    """The first in rank against the others, on each dataset over its splits."""
     if c.empty:
         return []
-    title = f"{c.order[0]}, which ranks first, against the others"
-    return [
-        (f"{title}, over the datasets", "over-datasets", datasets_sheet(c)),
-        (f"{title}, on each dataset over its splits", "over-splits", splits_sheet(c, ["dataset"])),
-    ]  # fmt: skip
+    title = f"{c.order[0]}, which ranks first, against the others, on each dataset over its splits"
+    return [(title, "over-splits", splits_sheet(c, ["dataset"]))]
 
 
-def template_file(name: str) -> str:
-    """The page's template, style sheet (its pictures' too) or script."""
-    return resources.files("lcpool.report").joinpath("template", name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def style() -> str:
+    """The style sheet of the page and of its pictures."""
+    return text("lcpool.report", "+base.css", "page.css", "+tip.css", "print.css")
 
 
 Row = dict[str, Any]
@@ -178,36 +166,50 @@ def cells_sheet(report: Report) -> Sheet:
     return _sheet(report.cells, [*GROUP, "pool"], headings)
 
 
-def datasets_sheet(c: Comparison, named: str | None = None) -> Sheet | None:
-    """The reference against each other pooling over the datasets; None for one dataset.
-
-    The reference is the first in rank, or the one that is named.
-    """
-    pairs = pairs_over_datasets(c, named)
-    if pairs.empty:
+def verdicts_sheet(report: Report) -> Sheet | None:
+    """The reference against each other pooling; None where nothing can be compared."""
+    v, m = report.verdicts, report.measure
+    if not v.rivals:
         return None
-    reference, m = pairs["reference"].iloc[0], c.measure
+    about = f"{v.reference} − pooling on the average dataset, in {m.points}"
+    percent = _only(lambda p: f"{100 * p:.1f} %")
     headings = [
-        Heading("difference", f"{reference} − pooling {m.differences}: mean over networks, then "
-                "over datasets.", "difference", _only(m.signed)),
-        Heading("95 % interval", "Student's, over the datasets.", "low", _ends(m)),
-        Heading("better on", f"The number of datasets where {reference} is better.", "better",
-                lambda better, row: f"{better} of {row['datasets']}"),
-        Heading("p", "Wilcoxon's signed-rank test over the datasets, two-sided, exact for up to "
-                "13.", "p", _only(p_value)),
-        _p_heading("p, Holm", _corrected(pairs, named), "p_holm"),
-        _p_heading("p, Nemenyi", "Of the difference of average ranks, corrected for all pairs.",
-                   "p_nemenyi"),
-        Heading("smallest detectable difference", f"{m.unit}: the smallest mean difference that "
-                "Student's t-test over these datasets would call significant, corrected for the "
-                "same number of comparisons. Wilcoxon's test needs more.", "smallest",
-                _only(f"{{:.{m.digits}f}}".format)),
+        Heading("verdict", f"What has a probability of {SURE:g} at least.", "better",
+                lambda better, row: row["verdict"],
+                lambda row: "" if row["verdict"] == "undecided" else "significant"),
+        *(Heading(name, f"The probability that {about}, is {where} the margin of {v.margin:g}.",
+                  name, percent)
+          for name, where in (("worse", "below"), ("equal", "within"), ("better", "above"))),
+        Heading("ahead", "The probability that the difference is above zero, by however little.",
+                "ahead", percent),
+        Heading("difference", f"{about}: mean of the posterior.", "difference", _only(signed)),
+        Heading("95 % interval", "Of the posterior.", "low",
+                lambda low, row: f"{signed(low)} to {signed(row['high'])}"),
+        Heading("plain mean", "Over the datasets, each with the same weight.", "unweighted",
+                _only(signed)),
+        *(Heading(f"{name} on a new dataset", "The probability on one new dataset of the kind that "
+                  "was tried, which differs from the average one.", f"new_{name}", percent)
+          for name in ("worse", "better")),
+        Heading("found with probability 0.8", "The true difference that these datasets and runs "
+                "would have found to be better than the margin, by simulation.", "detectable",
+                _only("{:.1f}".format)),
+        Heading("more datasets", "How many more datasets like these would decide with probability "
+                "0.8, if the difference stays as it is.", "more_datasets",
+                _only(lambda n: f"{n:.0f}" if n <= MANY else f"> {MANY}")),
+        Heading("datasets", "That both have results on.", "datasets", _only(str)),
+        Heading("R̂", "Whether the sampler's chains agree: below 1.05.", "rhat",
+                _only("{:.3f}".format)),
+        Heading("ESS", "How many independent draws the sampler's are worth.", "ess",
+                _only("{:.0f}".format)),
     ]  # fmt: skip
-    return _sheet(pairs, ["pool"], headings)
+    return _sheet(v.table, ["pool"], headings)
 
 
 def splits_sheet(c: Comparison, by: list[str], named: str | None = None) -> Sheet | None:
-    """The same per dataset or group, over its splits; None where no test is possible."""
+    """The reference against each other pooling, per dataset or group, over its splits.
+
+    The reference is the first in rank, or the one that is named. None where no test is possible.
+    """
     pairs = pairs_over_splits(c, by, named)
     if pairs.empty or pairs["p"].isna().all():
         return None

@@ -110,9 +110,9 @@ def _spread_row(
     return tag("g", *marks, class_=colours(report)[pool], data_pool=pool, data_tip=tip)
 
 
-def diamond(x: float, y: float) -> Markup:
-    """The mark of a published figure."""
-    return tag("path", d=f"M{x:.1f} {y - 5:g}l4 5l-4 5l-4-5z", class_="published")
+def diamond(x: float, y: float, class_: str = "published") -> Markup:
+    """The mark of a published figure, or of an average."""
+    return tag("path", d=f"M{x:.1f} {y - 5:g}l4 5l-4 5l-4-5z", class_=class_)
 
 
 def learning(report: Report) -> list[Panel]:

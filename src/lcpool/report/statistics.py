@@ -104,26 +104,7 @@ def critical_difference(k: int, n: int, alpha: float = ALPHA) -> float:
     3.68
     """
     q = stats.studentized_range.ppf(1 - alpha, k, np.inf)
-    return float(q / math.sqrt(2) * _rank_error(k, n))
-
-
-def nemenyi(difference: float, k: int, n: int) -> float:
-    """The p of a difference of average ranks, corrected for all pairs of k poolings."""
-    q = abs(difference) / _rank_error(k, n) * math.sqrt(2)
-    return float(stats.studentized_range.sf(q, k, np.inf))
-
-
-def _rank_error(k: int, n: int) -> float:
-    return math.sqrt(k * (k + 1) / (6 * n))
-
-
-def smallest_signed_rank(n: int, comparisons: int = 1) -> float:
-    """The smallest p that Wilcoxon's exact test of n differences can give, corrected by Holm.
-
-    >>> smallest_signed_rank(6), smallest_signed_rank(6, comparisons=6)
-    (0.03125, 0.1875)
-    """
-    return min(1.0, comparisons * 2.0 ** (1 - n))
+    return float(q * math.sqrt(k * (k + 1) / (12 * n)))
 
 
 def holm(p: Array) -> Array:

@@ -14,7 +14,7 @@ from lcpool.report.comparison import Comparison
 from lcpool.report.findings import constants_in_words
 from lcpool.report.measure import Measure
 from lcpool.report.statistics import rounded
-from lcpool.report.words import count, figure, listed
+from lcpool.report.words import count, figure, listed, signed
 from lcpool.spreadsheet import protected
 
 if TYPE_CHECKING:
@@ -58,6 +58,34 @@ def ranks_csv(report: Report) -> str:
         for pool, rank in zip(report.ranked.pools, row, strict=True)
     ]
     return _csv(pd.DataFrame(rows, columns=["backbone", "conv", "pool", "rank"]))
+
+
+def verdicts_csv(report: Report) -> str:
+    """A row per pooling that the reference was compared with; see :class:`Verdicts`."""
+    v = report.verdicts
+    empty = pd.DataFrame(columns=["reference", "pool"])
+    return _csv(v.table.assign(margin=v.margin) if v.rivals else empty)
+
+
+def sensitivity_csv(report: Report) -> str:
+    """A row per other analysis and pooling."""
+    empty = pd.DataFrame(columns=["analysis", "pool"])
+    return _csv(report.sensitivity if len(report.sensitivity) else empty)
+
+
+def verdict_rows(report: Report) -> tuple[list[str], list[list[str]]]:
+    """The verdicts for reading: headings and a row per pooling, the greatest lead last."""
+    v = report.verdicts
+    header = [f"{v.reference} against", "verdict", "worse / equal / better, %",
+              f"difference, {report.measure.points}", "plain mean"]  # fmt: skip
+    rows = []
+    for rival in v.rivals:
+        shares, word, mean = "–", "–", signed(rival.mean, 1)
+        if pd.notna(rival.regions.equal):
+            shares = " / ".join(f"{100 * p:.1f}" for p in rival.regions)
+            word, mean = rival.word, f"{mean} ({signed(rival.low, 1)} to {signed(rival.high, 1)})"
+        rows.append([rival.pairs.other, word, shares, mean, signed(rival.unweighted, 1)])
+    return header, rows
 
 
 def _csv(table: pd.DataFrame) -> str:
@@ -188,6 +216,11 @@ def _written(report: Report, style: Markdown | Latex) -> str:
         rows += [[name, *sizes] for name, sizes in layout.sizes.items()]
         title = f"{m.capital}, {layout.backbone} backbone, {layout.conv}"
         parts.append(style.table(title, ["", *layout.datasets], rows))
+    header, rows = verdict_rows(report)
+    if rows:
+        title = f"{report.verdicts.reference}: better, equal or worse"
+        parts.append(style.table(title, header, rows))
+        parts += [style.note(style.escape(text)) for text in report.findings()["answer"]]
     rows = [
         [", ".join(name), *(style.bold(f"{r:.2f}") if r == min(row) else f"{r:.2f}" for r in row)]
         for name, row in rank_rows(report.ranked).items()

@@ -27,13 +27,13 @@ def signed(points: float, digits: int = 2) -> str:
     return ("+" if points > 0 else "−") + text
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], joined: str = "and") -> str:
     """Names in a sentence.
 
-    >>> listed(["a"]), listed(["a", "b", "c"]), listed([])
-    ('a', 'a, b and c', '')
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b"], "or"), listed([])
+    ('a', 'a, b and c', 'a or b', '')
     """
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+    return f" {joined} ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def p_value(p: float, equals: str = "") -> str:
