@@ -144,7 +144,7 @@ def test_a_store_that_is_gone_is_no_success(capsys: pytest.CaptureFixture[str]):
 
 def test_all_poolings_and_both_splits(bench: Callable):
     done = bench("--pool", "all", "--split", "both", "--runs", 2, "--dry-run")
-    assert counted(done) == [14, 56, 56]
+    assert counted(done) == [15, 60, 60]
     assert counted(bench("--split", "both", "--runs", 2, "--dry-run")) == [8, 32, 32]
     text = " ".join(bench("--help").stdout.split())
     assert "--pool all" in text
@@ -162,7 +162,7 @@ def test_a_time_limit(bench: Callable, dataset: Path):
 def test_the_paper(bench: Callable, monkeypatch: pytest.MonkeyPatch):
     from lcpool.sweep.grid import Dataset
 
-    monkeypatch.setattr(Dataset, "of", lambda source, root: Dataset(source, source, ""))
+    monkeypatch.setattr(Dataset, "of", lambda source, root, task: Dataset(source, source, ""))
     done = bench("--paper", "--dry-run")
     assert counted(done) == [96, 1920, 1920]
     shared = set(done.stdout.splitlines()[0].split(", "))

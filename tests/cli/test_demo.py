@@ -1,5 +1,3 @@
-import functools
-
 import pytest
 from said import naming, numbers
 from typer.testing import CliRunner
@@ -13,7 +11,7 @@ from lcpool.demo import num_components, ring_of_cliques
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer graphs, poolings, runs and epochs."""
-    monkeypatch.setattr(demo, "builtin", functools.partial(demo.builtin, num_graphs=40))
+    monkeypatch.setattr(demo, "GRAPHS", 40)
     monkeypatch.setattr(demo, "COMPARED", ("nopool", "lcpool"))
     monkeypatch.setattr(demo, "RUNS", 2)
     monkeypatch.setattr(demo, "EPOCHS", 1)

@@ -243,7 +243,8 @@ def test_every_setting_arrives(lcpool_train: Callable, monkeypatch: pytest.Monke
 
 OTHER_VALUES = {
     "backbone": "plain", "conv": "graphconv", "pool": "sagpool", "hidden": 8, "norm": "layer",
-    "poolings": 2, "ratio": 3, "score_channels": 5, "self_loops": False, "rescale": True,
+    "poolings": 2, "ratio": 3, "node_score": "topk", "score_channels": 5, "self_loops": False,
+    "rescale": True,
     "hops": 2, "runs": 4, "lr": 0.1, "batch_size": 9, "epochs": 7, "patience": 6,
     "metric": "roc_auc",
     "split": "shared", "seed": 11, "depth": 2, "readout": "sum", "dropout": 0.5,

@@ -1,7 +1,11 @@
 """Predictions of test graphs in the store and in an export."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
+from scipy.special import softmax
 from sklearn import metrics as sk
 from targets import with_labels, with_values
 
@@ -12,7 +16,9 @@ from lcpool.sweep.predictions import KeptPredictions
 from lcpool.sweep.results import Results, key
 
 QUICK = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu", "pools": ["nopool", "topkpool"]}
-DATASETS = {"A": builtin(num_graphs=40), "L": with_labels(40, missing=0.1), "V": with_values(40)}
+TWO = builtin(num_graphs=150)
+THREE = replace(TWO, y=torch.arange(150) % 3, classes=(0, 1, 2))
+DATASETS = {"A": TWO, "C": THREE, "L": with_labels(40, missing=0.1), "V": with_values(40)}
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +30,16 @@ def stored(tmp_path_factory):
 
 def recomputed(name: str, one: KeptPredictions, outputs) -> dict[str, float]:
     """What scikit-learn says of the predictions, as the table has it."""
-    if name == "A":
-        y = one.target[:, 0]
+    if name in ("A", "C"):
+        y, given, p = one.target[:, 0], outputs.argmax(1), softmax(outputs.astype(float), axis=1)
+        scores, classes = (p, np.eye(3)[y.astype(int)]) if name == "C" else (p[:, 1], y)
         return {
-            "accuracy": 100 * sk.accuracy_score(y, outputs.argmax(1)),
-            "macro_f1": 100 * sk.f1_score(y, outputs.argmax(1), average="macro"),
+            "accuracy": 100 * sk.accuracy_score(y, given),
+            "balanced_accuracy": 100 * sk.balanced_accuracy_score(y, given),
+            "macro_f1": 100 * sk.f1_score(y, given, average="macro"),
+            "roc_auc": 100 * sk.roc_auc_score(y, scores, multi_class="ovr"),
+            "average_precision": 100 * sk.average_precision_score(classes, scores),
+            "brier": sk.brier_score_loss(y, scores, labels=sorted(set(y))),
         }
     if name == "V":
         return {
@@ -46,7 +57,7 @@ def recomputed(name: str, one: KeptPredictions, outputs) -> dict[str, float]:
 def test_every_metric_can_be_computed_from_the_predictions(stored, tmp_path):
     again = Results.read(stored.write(tmp_path))
     for results in (stored, again):
-        assert len(results.predictions) == len(results.runs) == 12
+        assert len(results.predictions) == len(results.runs) == 16
         for row in results.runs.to_dict("records"):
             one = results.predictions[key(row)]
             graphs = DATASETS[row["dataset"]]
@@ -60,7 +71,7 @@ def test_every_metric_can_be_computed_from_the_predictions(stored, tmp_path):
 def test_runs_say_what_was_predicted_and_measured(stored):
     runs = stored.runs.set_index("dataset")
     assert runs["task"].groupby(level=0).first().to_dict() == {
-        "A": "classes", "L": "labels", "V": "values",
+        "A": "classes", "C": "classes", "L": "labels", "V": "values",
     }  # fmt: skip
     assert set(runs.loc["V", "metric"]) == {"rmse"}
     assert runs.loc["V", "test_accuracy"].isna().all()

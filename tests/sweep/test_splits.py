@@ -1,12 +1,14 @@
 """Sweeps by each scheme of splits: cells, stores, replays."""
 
 import json
+from dataclasses import replace
 
 import pytest
+import torch
 from sweep.sweeping import CPU, sweep
 
 import lcpool
-from lcpool.data import builtin, load_dataset
+from lcpool.data import DataWarning, builtin, checks, load_dataset
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
 from lcpool.sweep.replay import replay
 from lcpool.sweep.store import Store
@@ -48,6 +50,7 @@ def test_what_a_dataset_cannot_do_is_refused_before_training():
         jobs(dataset, split="30-fold")
 
 
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
 def test_compare_by_folds_and_by_the_splits_of_the_data(tmp_path):
     graphs, store = load_dataset(GRAPHS, splits=SPLIT), tmp_path / "runs.sqlite"
     common = {**SMALL, "device": "cpu", "store": store}
@@ -79,3 +82,34 @@ def test_a_run_on_passed_splits_is_replayed_with_them(tmp_path):
             replay(store, "nopool/1", CPU)
         with pytest.raises(ValueError, match="other splits"):
             replay(store, "nopool/1", CPU, OTHER)
+
+
+def test_what_the_data_has_and_no_cell_uses_is_said():
+    attributes = torch.ones(GRAPHS.edge_index.size(1), 2)
+    data = load_dataset(replace(GRAPHS, edge_attr=attributes), splits=SPLIT, name="both")
+    dataset = Dataset.of(data)
+    checks.warn_once.cache_clear()
+    with (
+        pytest.warns(DataWarning, match="both: .* gcn and gin,"),
+        pytest.warns(DataWarning, match="both: .*fresh and shared"),
+    ):
+        jobs(dataset, conv=["gcn", "gin"], split=["fresh", "shared"])
+    jobs(dataset, conv=["gcn", "gine"], split=["fresh", "predefined"])  # A warning: an error
+
+
+@pytest.mark.filterwarnings("ignore::lcpool.data.DataWarning")
+def test_whole_numbers_as_values_are_replayed_as_values(tmp_path):
+    tables = {
+        "edges.csv": "graph,u,v\n" + "".join(f"{g},0,{v}\n" for g in range(12) for v in (1, 2)),
+        "graphs.csv": "graph,label\n" + "".join(f"{g},{5 * g}\n" for g in range(12)),
+    }
+    for name, text in tables.items():
+        (tmp_path / name).write_text(text)
+    dataset = Dataset.of(tmp_path, name="counts", task="values")
+    assert dataset.load().y.flatten().tolist() == list(range(0, 60, 5))
+    path = tmp_path / "runs.sqlite"
+    sweep(path, jobs(dataset, pools="nopool", runs=1))
+    with Store(path, readonly=True) as store:
+        stored, again = replay(store, "counts/0", CPU)
+    assert stored["task"] == again["task"] == "values"
+    assert stored["test_rmse"] == again["test_rmse"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import time
 
-from lcpool.extras import MissingExtraError, needs_lab
+from lcpool.extras import MissingExtraError, needs
 
 
 def main() -> None:
     """Run ``lcpool``, or say what to install if packages are missing."""
     began = time.monotonic()
     try:
-        with needs_lab():
+        with needs("lab"):
             from lcpool.cli.app import app
 
             app(obj=began)  # Time limits count from here.

@@ -10,12 +10,14 @@ from lcpool.cli import bench, data
 from lcpool.cli.errors import one_line_errors
 from lcpool.cli.predict import predict
 from lcpool.cli.report import report
+from lcpool.cli.show import show
 from lcpool.cli.train import train
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 app.add_typer(data.app, name="data")
 app.command(no_args_is_help=True)(train)
 app.command(no_args_is_help=True)(predict)
+app.command(no_args_is_help=True)(show)
 app.add_typer(bench.app, name="bench")
 app.command()(report)
 

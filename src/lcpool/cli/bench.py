@@ -13,8 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 from lcpool.cli.errors import FAILED, one_line_errors
-from lcpool.cli.options import given, setting_options
+from lcpool.cli.options import TASK, given, setting_options
 from lcpool.cli.train import import_from_here
+from lcpool.settings import TaskName
 
 STOPPED = "stopped; the same command continues."
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -56,6 +57,7 @@ def bench(
         Path | None,
         what(help="Train on the splits of a .json, .npz or .csv file (predefined), one dataset."),
     ] = None,
+    task: Annotated[TaskName | None, what(**TASK)] = None,
     *,
     stack: Annotated[
         int | None, place(help="The most runs to train as one.", show_default="as many as fit")
@@ -104,7 +106,7 @@ def bench(
         timeout = _seconds("--epoch-timeout", epoch_timeout)
         if stack is not None and stack < 1:
             raise ValueError(f"--stack must be at least 1, not {stack}.")
-        jobs = sweep.jobs_of(paper, file, said, root, stack, splits_file)
+        jobs = sweep.jobs_of(paper, file, said, root, stack, splits_file, task)
         if dry_run:
             sweep.print_jobs(jobs, store)
             return

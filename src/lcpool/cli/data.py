@@ -88,7 +88,8 @@ def check(
         nodes, edges = graphs.x.size(0) / len(graphs), EdgeCounts.of(graphs).pairs / len(graphs)
         typer.echo(
             f"{graphs.name}: {len(graphs)} graphs, {graphs.num_outputs} {graphs.task}, {nodes:.2f} "
-            f"nodes and {edges:.2f} edges per graph, {graphs.num_features} node features"
+            f"nodes and {edges:.2f} edges per graph, {graphs.num_features} node features, "
+            f"{graphs.num_edge_features} edge features"
         )
         if graphs.splits:
             sizes = "; ".join("/".join(map(str, split.sizes)) for split in graphs.splits[:3])

@@ -16,6 +16,11 @@ OPTIONS = [one for scope in scopes([RUNS, *SETTINGS.values()]).values() for one 
 ALL, BOTH = "all", "both"
 
 Command = Callable[..., Any]
+# Of an option that is not a setting of a run: it says what the data are.
+TASK = {
+    "help": "What the targets are; whole numbers are classes, unless they are called values.",
+    "show_default": "told from them",
+}
 
 
 def setting_options(several: bool = False) -> Callable[[Command], Command]:

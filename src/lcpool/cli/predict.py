@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A file of 'lcpool train --save'.")],
-    dataset: Annotated[str, typer.Argument(help="A TU name, a folder or zip, or 'builtin'.")],
+    dataset: Annotated[str, typer.Argument(help="A TU or OGB name, a path, or 'builtin'.")],
     out: Annotated[
         Path | None, typer.Option(help="The CSV file to write.", show_default="stdout")
     ] = None,
@@ -39,7 +39,7 @@ def predict(
     with one_line_errors("stopped."):
         from lcpool.atomic import whole_file
         from lcpool.cli.train import import_from_here
-        from lcpool.data import load_dataset
+        from lcpool.data import DatasetError, load_dataset
         from lcpool.spreadsheet import protected
         from lcpool.train import Model
         from lcpool.train.device import pick_device
@@ -49,7 +49,10 @@ def predict(
         place = pick_device(device)
         loaded = Model.load(model, trust=trust)
         loaded.network.to(place)
-        graphs = load_dataset(dataset, root=root)
+        try:
+            graphs = load_dataset(dataset, root=root, task=loaded.kind)
+        except DatasetError:  # Its targets are of another kind: it is predicted without them.
+            graphs = load_dataset(dataset, root=root)
         table = predictions(loaded, graphs)
         text = protected(table).to_csv(index=False, lineterminator="\n")
         if out is None:

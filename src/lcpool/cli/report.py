@@ -40,6 +40,14 @@ def report(
         list[str] | None,
         typer.Option("--datasets", "-d", help="Datasets to compare on.", show_default="all"),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Pooling to judge the others against.", show_default="highest mean"),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="Differences up to this are none, in points.", show_default="1"),
+    ] = None,
 ) -> None:
     """Say which pooling is best and whether the difference is real, in tables and on a page."""
     with one_line_errors("stopped."):
@@ -49,8 +57,9 @@ def report(
         from lcpool.sweep.results import Results
 
         made = Report.of(
-            Results.read(*results), rule, split, pools or None, datasets or None, metric=metric
-        )
+            Results.read(*results), rule, split, pools or None, datasets or None, metric=metric,
+            against=against, margin=margin,
+        )  # fmt: skip
         written = made.write(out or results[0].parent / "report")
         console = Console(highlight=False)
         _print(made, console)
@@ -62,11 +71,13 @@ def _print(made: Report, console: Console) -> None:
     """The answer first, then accuracies and ranks, and their limits."""
     from lcpool.progress import table
     from lcpool.report.findings import provenance
-    from lcpool.report.tables import summary
+    from lcpool.report.tables import summary, verdict_rows
 
     found, source = made.findings(), provenance(made)
     limits = [
-        words for name in ("constant", "ranking", "power", "missing") for words in found[name]
+        words
+        for name in ("constant", "power", "sensitivity", "ranking", "missing")
+        for words in found[name]
     ]
     known = [name for name in ("runs", "chosen", "split", "epoch") if name in source]
     # Accuracy on each dataset, mean over its networks, and the average rank.
@@ -76,6 +87,8 @@ def _print(made: Report, console: Console) -> None:
         drawn.add_row(*row, style="dim")
     for sentence in found["answer"]:
         console.print(sentence, markup=False, soft_wrap=True)
+    if judged := verdict_rows(made)[1]:
+        console.print(table(verdict_rows(made)[0], judged))
     if rows:
         console.print(drawn)
     for line in (*limits, *(f"{name}: {source[name]}" for name in known)):

@@ -18,7 +18,7 @@ from rich.text import Text
 from lcpool.cli.errors import FAILED, INTERRUPTED, UNFINISHED, say
 from lcpool.cli.train import check_own_class
 from lcpool.progress import clock, display
-from lcpool.settings import changed
+from lcpool.settings import TaskName, changed
 from lcpool.sweep.engine import Engine, in_short
 from lcpool.sweep.engines.local import LocalEngine, devices
 from lcpool.sweep.engines.worker import try_out
@@ -37,6 +37,7 @@ def jobs_of(
     root: Path | None,
     stack: int | None,
     splits: Path | None = None,
+    task: TaskName | None = None,
 ) -> list[Job]:
     """The jobs of a file, of the paper, or of the options alone."""
     if paper and file is not None:
@@ -46,7 +47,7 @@ def jobs_of(
         if len(named) != 1:
             found = ", ".join(named) or "none"
             raise ValueError(f"--splits-file is about one dataset: name it with -d, not {found}.")
-        of_file = Dataset.of(named[0], root, splits=splits)
+        of_file = Dataset.of(named[0], root, splits=splits, task=task)
         settings = with_predefined({**settings, "dataset": [of_file]})
     if file is not None:
         grids = read_grids(file, settings)
@@ -56,7 +57,7 @@ def jobs_of(
     own = {(name, a.hidden, a.ratio): a for a in networks for name in a.own_classes}
     for (name, *_), architecture in own.items():
         try_out(check_own_class, name, architecture)
-    return make_jobs(grids, root, stack)
+    return make_jobs(grids, root, stack, task)
 
 
 def print_jobs(jobs: list[Job], path: Path) -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lcpool.cli.errors import one_line_errors, say
-from lcpool.cli.options import given, setting_options
-from lcpool.settings import in_groups
+from lcpool.cli.options import TASK, given, setting_options
+from lcpool.settings import TaskName, in_groups
 
 if TYPE_CHECKING:
     from lcpool.models import Architecture
@@ -30,12 +30,13 @@ place = partial(typer.Option, rich_help_panel="Where, and what comes out")
 @setting_options()
 def train(
     context: typer.Context,
-    dataset: Annotated[str, typer.Argument(help="A TU name, a folder or zip, or 'builtin'.")],
+    dataset: Annotated[str, typer.Argument(help="A TU or OGB name, a path, or 'builtin'.")],
     *,
     splits_file: Annotated[
         Path | None,
         place(help="Train on the splits of a .json, .npz or .csv file (predefined)."),
     ] = None,
+    task: Annotated[TaskName | None, place(**TASK)] = None,
     device: Annotated[
         str | None, place(help="cpu, cuda or cuda:N.", show_default="a GPU if there is one")
     ] = None,
@@ -73,8 +74,9 @@ def train(
             check_own_class(name, architecture)
         with own_errors(*architecture.own_classes):
             result = train_network(
-                dataset, **said, splits=splits_file, device=device, stack=stack, root=root,
-                progress=True, checkpoints=_checkpoint_folder(checkpoints), keep_checkpoints=True,
+                dataset, **said, splits=splits_file, task=task, device=device, stack=stack,
+                root=root, progress=True, checkpoints=_checkpoint_folder(checkpoints),
+                keep_checkpoints=True,
             )  # fmt: skip
     with one_line_errors("stopped."):
         if as_json:

@@ -1,8 +1,8 @@
 """The grid of an experiment, its store, and the engines that work it off."""
 
-from lcpool.extras import needs_lab
+from lcpool.extras import needs
 
-with needs_lab():
+with needs("lab"):
     from lcpool.sweep.compare import compare
     from lcpool.sweep.grid import Dataset, Grid, make_jobs
     from lcpool.sweep.results import Results

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lcpool.data import GraphSet, Split, load_dataset
+from lcpool.data.columns import with_task
 from lcpool.data.load import is_path, read_dataset
 from lcpool.data.splits import MIN_GRAPHS, digest, resolved
 from lcpool.models import Architecture
@@ -25,6 +26,7 @@ from lcpool.settings import (
     SETTINGS,
     MetricName,
     Setting,
+    TaskName,
     by_name,
     config_text,
     flat,
@@ -35,7 +37,7 @@ from lcpool.settings import (
 )
 from lcpool.sweep.columns import OF_CELL
 from lcpool.train import Protocol
-from lcpool.train.api import check_targets, edge_fingerprint, own_code
+from lcpool.train.api import check_targets, edge_fingerprint, own_code, warn_of_unused
 from lcpool.train.model import fingerprint
 from lcpool.train.tasks import TASKS
 
@@ -52,7 +54,7 @@ class Dataset:
     digest: str
     source: str | GraphSet = field(compare=False, repr=False)  # a name, a path, or the graphs
     root: str | None = field(compare=False, default=None, repr=False)  # where to look for a name
-    task: str = field(compare=False, default="classes")  # what is predicted
+    task: TaskName = field(compare=False, default="classes")  # what is predicted
     edge_digest: str = field(default="", repr=False)  # of the edge attributes, if known
     splits: str = ""  # a digest of its predefined splits, if it has any
     # Splits that were passed, where the source itself has none or others.
@@ -65,9 +67,10 @@ class Dataset:
         root: str | Path | None = None,
         name: str | None = None,
         splits: Any = None,
+        task: TaskName | None = None,
     ) -> Dataset:
-        """Read a dataset and refer to it; ``name`` and ``splits`` replace its own."""
-        graphs = load_dataset(source, root=root, name=name, splits=splits)
+        """Read a dataset and refer to it; ``name``, ``splits`` and ``task`` replace its own."""
+        graphs = load_dataset(source, root=root, name=name, splits=splits, task=task)
         if len(graphs) < MIN_GRAPHS:
             raise ValueError(f"{graphs.name} has {len(graphs)} graphs; a split needs {MIN_GRAPHS}.")
         check_targets(graphs)
@@ -85,7 +88,7 @@ class Dataset:
 
     def load(self) -> GraphSet:
         """The graphs, with the name and the splits they have here."""
-        graphs = read_dataset(self.source, root=self.root)
+        graphs = with_task(read_dataset(self.source, root=self.root), self.task)
         same_edges = self.edge_digest in ("", edge_fingerprint(graphs))
         if fingerprint(graphs) != self.digest or not same_edges:
             raise ValueError(f"{self.name} ({self.source}) has changed: its graphs differ.")
@@ -247,19 +250,25 @@ class Grid:
 
 
 def make_jobs(
-    grids: Iterable[Grid], root: str | Path | None = None, stack: int | None = None
+    grids: Iterable[Grid],
+    root: str | Path | None = None,
+    stack: int | None = None,
+    task: TaskName | None = None,
 ) -> list[Job]:
     """The jobs of some grids: every run once, cells that can share a stack in one job.
 
     Cells with more than ``stack`` runs in all are several jobs, which workers can train at the
-    same time. ``root`` is a folder to look for datasets in.
+    same time. ``root`` is a folder to look for datasets in, and ``task`` says what their targets
+    are, if it is not to be told from them.
     """
     alike: dict[tuple[Dataset, str], dict[Cell, int]] = {}
     loaded: dict[Any, Dataset] = {}
     for grid in grids:
         for source in grid.datasets:
             if source not in loaded:
-                loaded[source] = source if isinstance(source, Dataset) else Dataset.of(source, root)
+                loaded[source] = (
+                    source if isinstance(source, Dataset) else Dataset.of(source, root, task=task)
+                )
         schemes = {
             (loaded[source], name): loaded[source].scheme(name, grid.runs)
             for source, name in itertools.product(grid.datasets, grid.settings["split"])
@@ -275,6 +284,10 @@ def make_jobs(
     for one, other in itertools.combinations(loaded.values(), 2):
         if one.name == other.name and one != other:
             raise ValueError(f"two different datasets are called {one.name}: rename one.")
+    for dataset in dict.fromkeys(loaded.values()):
+        cells = [cell for runs in alike.values() for cell in runs if cell.dataset == dataset]
+        wanted = [(cell.architecture, cell.protocol) for cell in cells]
+        warn_of_unused(dataset.name, bool(dataset.edge_digest), bool(dataset.splits), wanted)
     found = [job for runs in alike.values() for job in _jobs(runs, stack)]
     words = labels([job.cells[0].settings for job in found])
     return [replace(job, label=label) for job, label in zip(found, words, strict=True)]

@@ -12,7 +12,7 @@ import torch
 
 from lcpool.data.predefined import as_splits
 from lcpool.data.splits import Scheme, digest
-from lcpool.settings import labels, read_config_text, unnamed
+from lcpool.settings import TaskName, labels, read_config_text, unnamed
 from lcpool.sweep.engine import Finished, Task
 from lcpool.sweep.engines.execute import execute
 from lcpool.sweep.grid import Cell, Dataset, read_config
@@ -33,7 +33,8 @@ def replay(store: Store, name: str, device: torch.device, splits: Any = None) ->
     """
     stored = find(store, name)
     mates = tuple(
-        (_cell(store, cell, splits), number) for cell, number in json.loads(stored["mates"])
+        (_cell(store, cell, splits, stored["task"]), number)
+        for cell, number in json.loads(stored["mates"])
     )
     with computing_with(stored["threads"]):
         events = list(execute(Task(mates, stack=len(mates)), device, lambda: False))
@@ -89,12 +90,12 @@ def _settings(row: Row) -> dict[str, Any]:
     return unnamed(read_config_text(row["config"]))
 
 
-def _cell(store: Store, cell: str, splits: Any) -> Cell:
+def _cell(store: Store, cell: str, splits: Any, task: TaskName) -> Cell:
     query = "SELECT * FROM cells JOIN datasets ON dataset = name WHERE id = ?"
     (row,) = store.rows(query, cell)
     if row["source"] is None:
         raise StoreError(f"{row['dataset']} was passed as graphs, which the store does not keep.")
-    dataset = Dataset(row["name"], row["digest"], row["source"], row["root"])
+    dataset = Dataset(row["name"], row["digest"], row["source"], row["root"], task)
     if splits is not None:
         passed = as_splits(splits, len(dataset.load()), dataset.name)
         dataset = replace(dataset, splits=digest(passed), passed=passed)

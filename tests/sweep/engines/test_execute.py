@@ -174,8 +174,8 @@ def test_the_commit_of_the_sources(monkeypatch, tmp_path):
 def test_the_commit_of_a_repository_around_an_installation_is_not_ours(monkeypatch, tmp_path):
     monkeypatch.delenv("LCPOOL_COMMIT", raising=False)
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, timeout=60)
-    (tmp_path / "__init__.py").touch()
-    monkeypatch.setattr(execute.lcpool, "__file__", str(tmp_path / "__init__.py"))
+    (tmp_path / "version.py").touch()
+    monkeypatch.setattr(execute.version, "__file__", str(tmp_path / "version.py"))
     assert commit() == ""
 
 

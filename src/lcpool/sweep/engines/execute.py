@@ -17,7 +17,7 @@ from statistics import fmean
 import torch
 import torch_geometric
 
-import lcpool
+from lcpool import version
 from lcpool.data import GraphSet, Split
 from lcpool.models.own import OwnCodeError, own_errors
 from lcpool.sweep import predictions
@@ -218,7 +218,7 @@ def load(dataset: Dataset, device: torch.device) -> GraphSet:
 def versions() -> dict[str, str]:
     """The versions of the software, and the commit of the sources."""
     return {
-        "lcpool": lcpool.__version__,
+        "lcpool": version.__version__,
         "torch": torch.__version__,
         "pyg": torch_geometric.__version__,
         "python": platform.python_version(),
@@ -233,7 +233,7 @@ def commit() -> str:
     """
     if named := os.environ.get("LCPOOL_COMMIT"):
         return named
-    folder = Path(lcpool.__file__).parent
+    folder = Path(version.__file__).parent
 
     def git(*command: str) -> str:
         whole = ["git", "-C", str(folder), *command]
