@@ -1,7 +1,7 @@
 """The trial's table and what its rule chooses: ``python -m experiments.connected.analysis``.
 
-Reads ``runs*.csv`` and ``structure-*.csv`` beside this file and writes the result into
-``README.md``, between two marks.
+Reads ``runs*.csv``, ``structure-*.csv`` and ``seconds.csv`` beside this file and writes the result
+into ``README.md``, between two marks.
 """
 
 from __future__ import annotations
@@ -24,66 +24,79 @@ def main() -> None:
         pd.read_csv(path).assign(ratio=float(path.stem.removeprefix("structure-")))
         for path in sorted(HERE.glob("structure-*.csv"))
     )
-    text = report(runs, structure)
+    text = report(runs, structure, pd.read_csv(HERE / "seconds.csv"))
     readme = HERE / "README.md"
     before, rest = readme.read_text("utf-8").split(BEGIN)
     readme.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", "utf-8")
     print(text)
 
 
-def report(runs: pd.DataFrame, structure: pd.DataFrame) -> str:
+def report(runs: pd.DataFrame, structure: pd.DataFrame, seconds: pd.DataFrame) -> str:
     """All candidates beside LCPool, and the one that the rule takes."""
-    table = candidates(runs, structure)
+    table = candidates(runs, structure, seconds)
     chosen, words = choose(table)
     lines = [
-        "| candidate | ratio | accuracy − LCPool | its standard error over groups | by loss | "
-        "edges after / before | stay connected | seconds / LCPool's |",
-        "|---" * 8 + "|",
+        "| candidate | ratio | groups | accuracy − LCPool | its standard error over groups | "
+        "by loss | edges after / before | stay connected | seconds / LCPool's |",
+        "|---" * 9 + "|",
     ]
     for (name, ratio), row in table.iterrows():
         shown = f"**{name}**" if name == chosen else name
         lines.append(
-            f"| {shown} | {ratio} | {row['accuracy']:+.2f} | {row['error']:.2f} | "
-            f"{row['by_loss']:+.2f} | {row['edges']:.2f} | {row['connected']:.1f} % | "
-            f"{row['seconds']:.2f} |"
+            f"| {shown} | {ratio} | {row['groups']:.0f} | {row['accuracy']:+.2f} | "
+            f"{row['error']:.2f} | {row['by_loss']:+.2f} | {known('{:.2f}', row['edges'])} | "
+            f"{known('{:.1f} %', row['connected'])} | {known('{:.2f}', row['seconds'])} |"
         )
-    groups, number = runs.groupby(GROUP).ngroups, runs["run"].nunique()
     return "\n".join([
         *words, "",
-        f"Means over {groups} groups (dataset × network) of {number} runs each; {len(runs)} runs "
-        f"in all, {int(runs['diverged'].notna().sum())} of them diverged.", "", *lines,
+        f"Means over groups (dataset × network) of {runs['run'].nunique()} runs each; {len(runs)} "
+        f"runs in all, {int(runs['diverged'].notna().sum())} of them diverged.", "", *lines,
     ])  # fmt: skip
 
 
-def candidates(runs: pd.DataFrame, structure: pd.DataFrame) -> pd.DataFrame:
+def known(form: str, value: float) -> str:
+    """A figure, or nothing if it was not measured."""
+    return "" if pd.isna(value) else form.format(value)
+
+
+def candidates(runs: pd.DataFrame, structure: pd.DataFrame, seconds: pd.DataFrame) -> pd.DataFrame:
     """A row per candidate and ratio: differences from LCPool, edges, connectivity, time."""
     ratio = runs["config"].str.extract(r'"ratio": ?([\d.]+)')[0].astype(float)
-    runs = runs.assign(
-        ratio=ratio.fillna(0.5),
-        pool=runs["pool"].str.split(":").str[-1],
-        seconds=runs["seconds"] / runs["epochs"],
-    )
-    values = ["test_accuracy", "test_accuracy_by_loss", "seconds"]
-    cells = runs.groupby([*GROUP, "ratio", "pool"])[values].mean()
-    lcpool = cells.xs("lcpool", level="pool")
-    difference = cells - lcpool
-    rows = difference.groupby(["pool", "ratio"])
+    runs = runs.assign(ratio=ratio.fillna(0.5), pool=short(runs["pool"]))
+    by, values = ["pool", "ratio"], ["test_accuracy", "test_accuracy_by_loss"]
+    cells = complete(runs).groupby([*GROUP, "ratio", "pool"])[values].mean()
+    rows = (cells - cells.xs("lcpool", level="pool")).groupby(by)
+    time = seconds.assign(pool=short(seconds["pool"])).set_index([*GROUP, "ratio", "pool"])
+    time = time["seconds"] / time["seconds"].xs("lcpool", level="pool")
     table = pd.DataFrame({
+        "groups": rows["test_accuracy"].count(),
         "accuracy": rows["test_accuracy"].mean(),
         "error": rows["test_accuracy"].sem(),
         "by_loss": rows["test_accuracy_by_loss"].mean(),
-        "seconds": (cells["seconds"] / lcpool["seconds"]).groupby(["pool", "ratio"]).mean(),
+        "seconds": time.groupby(by).mean(),
     })  # fmt: skip
     structure = structure.assign(
-        pool=structure["pool"].str.split(":").str[-1],
-        edges=structure["nodes"] * structure["degree"] / 2,
+        pool=short(structure["pool"]), edges=structure["nodes"] * structure["degree"] / 2
     ).set_index(["dataset", "pool", "ratio"])
     before = structure["edges"].xs("none", level="pool")
-    by = ["pool", "ratio"]
     table["edges"] = (structure["edges"] / before).groupby(by).mean()
     table["connected"] = structure["stay_connected"].groupby(by).mean()
     table["least_connected"] = structure["stay_connected"].groupby(by).min()
     return table
+
+
+def short(pools: pd.Series) -> pd.Series:
+    """Candidates without their module."""
+    return pools.str.split(":").str[-1]
+
+
+def complete(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the groups in which LCPool and all candidates that can win were trained."""
+    playing = runs[~runs["pool"].str.startswith("Random")]
+    wanted = playing.groupby("ratio")["pool"].nunique()
+    there = playing.groupby([*GROUP, "ratio"])["pool"].nunique()
+    whole = there[there == wanted.reindex(there.index.get_level_values("ratio")).to_numpy()]
+    return runs.set_index([*GROUP, "ratio"]).loc[lambda r: r.index.isin(whole.index)].reset_index()
 
 
 def choose(table: pd.DataFrame) -> tuple[str | None, list[str]]:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from experiments.connected import poolings
-from experiments.connected.poolings import CANDIDATES, covering
+from experiments.connected.poolings import CANDIDATES, TopkCellsUngated, covering
+from lcpool import CellPooling
 
 
 def graph_of(seed: int) -> nx.Graph:
@@ -79,3 +80,21 @@ def test_gathered_and_ungated_are_the_sums():
         trained = dict(pool.named_parameters())
         del trained["score.lin_s.bias"]  # the softmax does not depend on it
         assert all(value.grad.abs().sum() > 0 for value in trained.values())
+
+
+@pytest.mark.parametrize("seed", range(1, 20, 2))
+def test_the_chosen_candidate_is_cellpool(seed: int):
+    graph = graph_of(seed)
+    edges, _ = tensors(graph, seed)
+    torch.manual_seed(seed)
+    x = torch.randn(len(graph), 8, dtype=torch.float64, requires_grad=True)
+    chosen, ours = TopkCellsUngated(8).double(), CellPooling(8).double()
+    ours.load_state_dict(chosen.state_dict())
+    outputs = [pool(x, edges) for pool in (chosen, ours)]
+    for one, other in zip(*outputs, strict=True):
+        torch.testing.assert_close(one, other)
+    grads = [
+        torch.autograd.grad(out.x.square().sum(), [x, *pool.parameters()])
+        for out, pool in zip(outputs, (chosen, ours), strict=True)
+    ]
+    torch.testing.assert_close(*grads)

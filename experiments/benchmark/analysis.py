@@ -1,0 +1,118 @@
+"""The benchmark's eight verdicts: ``python -m experiments.benchmark.analysis``.
+
+Reads ``runs-main*.csv`` beside this file and writes the result into ``README.md``, between two
+marks. What it judges is fixed in that plan.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from lcpool.report import Report
+from lcpool.report.findings import findings
+from lcpool.report.tables import Markdown, verdict_rows
+from lcpool.report.words import signed
+from lcpool.settings import PAPER_CONVS
+from lcpool.sweep.grid import PAPER_DATASETS
+from lcpool.sweep.results import Results
+
+HERE = Path(__file__).parent
+COMMAND = "python -m experiments.benchmark.analysis"
+BEGIN, END = f"<!-- begin: {COMMAND} -->", f"<!-- end: {COMMAND} -->"
+LCPOOL, OWN = "lcpool", "cellpool"
+# LCPool is judged against these; all other contrasts are exploratory.
+RIVALS = ("nopool", "topkpool", "sagpool", "asapool", "mincutpool", "diffpool", "kmis")
+STYLE = Markdown()
+
+
+def main() -> None:
+    """Print the result and write it into the plan."""
+    files = sorted(HERE.glob("runs-main*.csv"))
+    text = written(Results.read(*files)) if files else "No runs yet."
+    readme = HERE / "README.md"
+    before, rest = readme.read_text("utf-8").split(BEGIN)
+    readme.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", "utf-8")
+    print(text)
+
+
+def written(results: Results) -> str:
+    """Everything, as Markdown."""
+    judged, own, other = reports(results)
+    parts = [_section("Judged: LCPool against seven poolings", judged)]
+    parts += [] if own is None else [_section("Judged: our own, where it was not chosen", own)]
+    parts += [_section("Exploratory: LCPool against the others", other)] if other else []
+    control = controls(results)
+    if len(control):
+        rows = [[name, *(f"{value:.1f}" for value in row)] for name, *row in control.itertuples()]
+        header = ["dataset", "largest class, %", "without edges, %", "nopool, %", "LCPool, %"]
+        parts.append(f"### Controls\n\n{STYLE.grid(header, rows)}")
+    return "\n\n".join(parts)
+
+
+def reports(results: Results) -> tuple[Report, Report | None, Report | None]:
+    """LCPool against its rivals, our own against LCPool where it was not chosen, and the rest."""
+    runs = results.runs[results.runs["conv"].isin(PAPER_CONVS)].reset_index(drop=True)
+    results = Results(runs)
+    there, datasets = set(runs["pool"]), list(dict.fromkeys(runs["dataset"]))
+    judged = Report.of(
+        results, split="stratified", pools=[p for p in (LCPOOL, *RIVALS) if p in there],
+        against=LCPOOL,
+    )  # fmt: skip
+    further = [name for name in datasets if name not in PAPER_DATASETS]
+    own = other = None
+    if OWN in there and further:
+        own = Report.of(
+            results, split="stratified", pools=[LCPOOL, OWN], datasets=further, against=OWN
+        )
+    if rest := sorted(there - {LCPOOL, *RIVALS}):
+        other = Report.of(results, split="stratified", pools=[LCPOOL, *rest], against=LCPOOL)
+    return judged, own, other
+
+
+def _section(title: str, report: Report) -> str:
+    """The verdicts of a report: answer, table, power, sensitivity, what is left out."""
+    found = findings(report)
+    header, rows = verdict_rows(report)
+    able = [
+        "–" if pd.isna(row.detectable) else f"{row.detectable:.1f}"
+        for row in report.verdicts.table.itertuples()
+    ]
+    rows = [
+        [STYLE.escape(row[0]), *row[1:], points] for row, points in zip(rows, able, strict=True)
+    ]
+    topics = ("answer", "power", "sensitivity", "missing")
+    said = [f"- {STYLE.escape(text)}" for topic in topics for text in found[topic]]
+    grid = STYLE.grid([*header, "found with probability 0.8"], rows)
+    return "\n\n".join([f"### {title}", grid, "\n".join(said), _datasets(report)])
+
+
+def _datasets(report: Report) -> str:
+    """Mean differences by dataset, rivals across."""
+    rivals = report.verdicts.rivals
+    tables = [rival.datasets.set_index("dataset")["difference"] for rival in rivals]
+    table = pd.concat(tables, axis=1, keys=[rival.pairs.other for rival in rivals])
+    header = [f"{report.verdicts.reference} −", *map(STYLE.escape, table.columns)]
+    rows = [
+        [STYLE.escape(str(name)), *("–" if pd.isna(x) else signed(x, 1) for x in row)]
+        for name, *row in table.itertuples()
+    ]
+    return STYLE.grid(header, rows)
+
+
+def controls(results: Results) -> pd.DataFrame:
+    """By dataset, in percent: the largest class, a network without edges, nopool, LCPool."""
+    runs = results.runs[results.runs["split"] == "stratified"]
+    edges = runs["conv"].isin(PAPER_CONVS)
+    parts = {
+        "largest": runs.groupby("dataset", sort=False)["largest_class"].mean(),
+        "without": runs[~edges].groupby("dataset")["test_accuracy"].mean(),
+        **{pool: runs[edges & (runs["pool"] == pool)].groupby("dataset")["test_accuracy"].mean()
+           for pool in ("nopool", LCPOOL)},
+    }  # fmt: skip
+    return pd.DataFrame(parts).reindex(list(dict.fromkeys(runs["dataset"])))
+
+
+if __name__ == "__main__":
+    main()
