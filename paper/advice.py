@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lcpool.models import BACKBONES
-from lcpool.report.words import signed
 from lcpool.settings import PAPER_CONVS, POOLS
 from paper import choosing
 from paper.datasets import paper_datasets
-from paper.published import OURS
 from paper.report import PaperReport
-from paper.shown import EARLIER, NONE, analyses, named, shown, take
+from paper.shown import EARLIER, analyses, words
 
 if TYPE_CHECKING:
     from paper.audit import Audit
@@ -29,40 +27,38 @@ def points(audit: Audit) -> dict[str, list[str]]:
     times = {} if audit.costs is None else choosing.relative(audit.costs, "seconds_per_epoch")
     seconds = {pool: ratio.mean for pool, ratio in times.items()}
     said = {
-        "In short": [
-            *take(report.paper, seconds),
-            f"Shown over the datasets to be more accurate, on {report.split} splits with epochs "
-            f"chosen by validation {report.rule}, by Nemenyi's test ([why that "
-            f"one](report.md#the-claims)): {named(shown(report.paper)) or NONE}.",
-            *_elsewhere(audit),
-        ],
-        "Accuracy": [*found["answer"], *_over_base(audit)],
+        "In short": [*found["answer"], *_elsewhere(audit)],
+        "What could be found": found["power"],
+        "Does it stand": found["sensitivity"],
         "On single datasets": [choosing.advice(report.paper, seconds)],
         "A pooling that fails": [] if audit.readings is None else [audit.readings.said()],
         "Cost": _cost(audit),
         "Connectivity": _connected(audit),
-        "What the tests can tell": [*found["ranking"], *found["power"]],
+        "By ranks alone": found["ranking"],
         "Left out": [*_lacking(report), *found["missing"]],
     }
     return {heading: sentences for heading, sentences in said.items() if sentences}
 
 
 def _elsewhere(audit: Audit) -> list[str]:
-    """Whether what is shown is shown by other splits and rules too."""
-    here, *others = (shown(report.paper) for report in _compared(audit).values())
-    if not here or not others:
+    """Whether the verdicts are the same by other splits and rules."""
+    here, *others = (words(report.verdicts) for report in _compared(audit).values())
+    if not others:
         return []
-    counts = [f"{named([pair])} {sum(pair in pairs for pairs in others)}" for pair in here]
-    return [f"Of the {len(others)} other analyses below, so many show it: {', '.join(counts)}."]
+    counts = [
+        f"{pool} ({word}) {sum(one.get(pool) == word for one in others)}"
+        for pool, word in here.items()
+    ]
+    return [f"Of the {len(others)} other analyses below, so many agree: {', '.join(counts)}."]
 
 
 def other_analyses(audit: Audit) -> list[str]:
-    """Average ranks by all splits and rules, and of what was trained before."""
-    compared = {which: report.paper for which, report in _compared(audit).items()}
+    """The verdicts by all splits and rules, and of what was trained before."""
+    compared = {which: report.verdicts for which, report in _compared(audit).items()}
     said = (
-        "Average ranks over the datasets and what Nemenyi's test shows by them. An analysis is a "
-        "split and a rule that chooses the epoch. The test compares ranks: whether it tells two "
-        "poolings apart depends on those that come between them."
+        "LCPool − pooling on the average dataset, in points, and the verdict; small below, the 95 "
+        "% interval and the probabilities of worse, equal and better in percent. An analysis is a "
+        "split and a rule that chooses the epoch."
     )
     if any(runs == EARLIER for runs, _ in compared):
         said += (
@@ -70,24 +66,23 @@ def other_analyses(audit: Audit) -> list[str]:
             "in which some poolings come out the same ([how it "
             "differs](../paper/results/earlier/README.md))."
         )
-    return [said, analyses({f"{runs}, by {rule}": c for (runs, rule), c in compared.items()})]
+    return [said, analyses({f"{runs}, by {rule}": v for (runs, rule), v in compared.items()})]
 
 
 def _compared(audit: Audit) -> dict[tuple[str, str], PaperReport]:
-    return {which: report for which, report in audit.reports.items() if not report.paper.empty}
+    return {which: report for which, report in audit.reports.items() if report.verdicts.rivals}
 
 
 def caption(audit: Audit) -> str:
     """What the picture shows."""
     said = (
-        f"Accuracy above {choosing.BASE}, mean over the backbones: each small dot a dataset, above "
-        "them the mean and its 95 % interval over datasets; a diamond is the mean of the paper's "
-        "figures."
+        "LCPool against each other pooling, above zero where LCPool is better. The bar: how "
+        "probable it is that on the average dataset LCPool is worse, equal (within the shaded "
+        "margin of one point) or better. A dot is a dataset, the diamond the average one, with 95 "
+        "% intervals."
     )
     if audit.costs is not None:
-        said += f" Seconds and peak memory of an epoch, in multiples of {choosing.BASE}'s."
-    if audit.structure is not None:
-        said += " Share of the connected graphs that are connected after pooling."
+        said += " Below, accuracy beside LCPool's against seconds of an epoch."
     return f"<sub>{said}</sub>"
 
 
@@ -96,17 +91,6 @@ def _lacking(report: PaperReport) -> list[str]:
     cells = len(paper_datasets()) * len(BACKBONES) * len(PAPER_CONVS) * len(POOLS)
     there = int(report.cells["default"].sum())
     return [] if there == cells else [f"Only {there} of the paper's {cells} cells have runs."]
-
-
-def _over_base(audit: Audit) -> list[str]:
-    lead = choosing.leads(audit.everyone)
-    if OURS not in lead:
-        return []
-    over = lead[OURS][1]
-    return [
-        f"LCPool − {choosing.BASE} is {signed(over.mean)} points over the datasets (95 % interval "
-        f"{signed(over.low)} to {signed(over.high)})."
-    ]
 
 
 def _cost(audit: Audit) -> list[str]:

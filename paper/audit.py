@@ -84,7 +84,7 @@ class Audit:
         """Write the document and, beside it, its picture."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        drawn = overview(self.everyone, self.costs, self.structure)
+        drawn = overview(self.report, self.costs, self.structure)
         image = path.with_suffix(".svg")
         texts = {path: self.markdown(None if drawn is None else image.name)}
         if drawn is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lcpool.report.cells import CELL, GROUP
 from lcpool.report.comparison import Comparison, pairs_over_splits
-from lcpool.report.statistics import ALPHA, smallest_signed_rank
+from lcpool.report.statistics import ALPHA
 from lcpool.report.tables import Markdown
 from lcpool.report.words import count, figure
 from lcpool.settings import POOLS
@@ -51,7 +51,8 @@ def answer(audit: Audit, image: str | None) -> list[str]:
     return [
         "# The paper's claims, and which pooling to take",
         "Made by `make audit` from [the runs](../paper/results/paper/README.md) and the other "
-        "files of `paper/results`. Tests and criteria are those of [the report](report.md).",
+        "files of `paper/results`. The model and its verdicts are those of [the "
+        "report](report.md#the-model).",
         "## Which pooling to take",
         _list(said),
         *advice.other_analyses(audit),
@@ -180,13 +181,12 @@ def accuracy(audit: Audit) -> list[str]:
 def wins(audit: Audit) -> list[str]:
     """LCPool against the others, group by group, and who can be the best on each dataset."""
     c = audit.report.paper
-    table, often = choosing.where_ours_wins(c)
-    least = smallest_signed_rank(len(c.datasets), len(c.pools) - 1)
+    table, often = choosing.where_ours_wins(c, audit.report.verdicts)
     return [
         "## Where LCPool wins, and where not",
         "LCPool − pooling in points; bold where the corrected resampled t-test over the splits, "
-        f"corrected by Holm for all of them, has p < {ALPHA:g}. {often} Over datasets: p of "
-        f"Wilcoxon's test, corrected by Holm, which cannot be below {least:.3f} here.",
+        f"corrected by Holm for all of them, has p < {ALPHA:g}. {often} In the last row, the mean "
+        "of the posterior and the verdict.",
         table,
         *([] if audit.readings is None else [f"{audit.readings.fails()}."]),
         "On each dataset, by the mean over the backbones, corrected for all pairs of poolings:",

@@ -13,12 +13,12 @@ from lcpool.report.cells import GROUP
 from lcpool.report.comparison import (
     Comparison,
     compare_over_splits,
-    pairs_over_datasets,
     pairs_over_splits,
 )
 from lcpool.report.statistics import ALPHA, Difference, over_datasets
 from lcpool.report.tables import Markdown
-from lcpool.report.words import count, listed, p_value, signed
+from lcpool.report.verdict import Verdict, Verdicts
+from lcpool.report.words import count, listed, signed
 from paper.published import OURS
 
 STYLE = Markdown()
@@ -66,15 +66,15 @@ class Range(NamedTuple):
         return f"{self.mean:.0f} % ({self.least:.0f} to {self.most:.0f})"
 
 
-def relative(costs: pd.DataFrame, column: str) -> dict[str, Range]:
+def relative(costs: pd.DataFrame, column: str, base: str = BASE) -> dict[str, Range]:
     """How many times the base's each pooling costs: the geometric mean over the datasets.
 
     A pooling that was not measured on all of them has none.
     """
     table = costs.pivot(index="dataset", columns="pool", values=column)
-    if BASE not in table:
+    if base not in table:
         return {}
-    ratios = table.div(table[BASE], axis=0).dropna(axis=1)
+    ratios = table.div(table[base], axis=0).dropna(axis=1)
     return {
         str(pool): Range(float(np.exp(np.log(ratio).mean())), ratio.min(), ratio.max())
         for pool, ratio in ratios.items()
@@ -220,8 +220,11 @@ def advice(c: Comparison, seconds: Mapping[str, float]) -> str:
     return f"{said} Significantly below the highest: {listed(below)}."
 
 
-def where_ours_wins(c: Comparison) -> tuple[str, str]:
-    """LCPool − each other pooling in every group, bold where it is significant; and how often."""
+def where_ours_wins(c: Comparison, verdicts: Verdicts) -> tuple[str, str]:
+    """LCPool − each other pooling in every group, bold where it is significant; and how often.
+
+    The last row has the verdicts.
+    """
     pairs = pairs_over_splits(c, GROUP, OURS)
     rivals = [pool for pool in c.pools if pool != OURS]
     entry = {(*(pair[n] for n in GROUP), pair["pool"]): pair for pair in pairs.to_dict("records")}
@@ -230,10 +233,10 @@ def where_ours_wins(c: Comparison) -> tuple[str, str]:
          *(_difference(entry[*group, rival]) for rival in rivals)]
         for group in c.groups[GROUP].itertuples(index=False, name=None)
     ]  # fmt: skip
-    over = pairs_over_datasets(c, OURS).set_index("pool")
+    over = {verdict.pairs.other: verdict for verdict in verdicts.rivals}
     sure = (wins_and_losses(pairs[pairs["pool"] == rival]) for rival in rivals)
     rows.append(["significant", "", *(f"{better} better, {worse} worse" for better, worse in sure)])
-    rows.append(["over datasets", "", *(_over(over.loc[rival]) for rival in rivals)])
+    rows.append(["average dataset", "", *(_over(over[rival]) for rival in rivals)])
     header = ["dataset", "backbone", *map(STYLE.escape, rivals)]
     return STYLE.grid(header, rows), how_often(pairs)
 
@@ -260,9 +263,8 @@ def _difference(pair: dict[str, float]) -> str:
     return STYLE.bold(text) if pair["p_holm"] < ALPHA else text
 
 
-def _over(pair: pd.Series) -> str:
-    text = STYLE.above(signed(pair["difference"]), f"p {p_value(pair['p_holm'], '=')}")
-    return STYLE.bold(text) if pair["p_holm"] < ALPHA else text
+def _over(verdict: Verdict) -> str:
+    return STYLE.above(signed(verdict.mean), verdict.word)
 
 
 def stay_connected(structure: pd.DataFrame) -> dict[str, Range]:

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from lcpool.report.verdict import Verdict
+from lcpool.sweep.results import Results
+from paper.report import PaperReport
+
 BEGIN, END = "<!-- begin: make readme -->", "<!-- end: make readme -->"
 POOLINGS = {
     "nopool": "no pooling",
@@ -41,17 +45,22 @@ def figures(results: Path) -> str:
     structure["edges"] = structure["nodes"] * structure["degree"] / 2
     edges = structure.pivot(index="dataset", columns="pool", values="edges")
     connected = structure.pivot(index="dataset", columns="pool", values="stay_connected")
+    report = PaperReport.of(Results.read(results / "paper" / "runs-fresh.csv"))
+    verdicts = {verdict.pairs.other: verdict for verdict in report.verdicts.rivals}
     against = {
         "accuracy: LCPool minus this one": (accuracy.rsub(accuracy["lcpool"], axis=0), "{:+.1f}"),
         "time of an epoch / LCPool's": (seconds.div(seconds["lcpool"], axis=0), "{:.1f}"),
         "edges after / before": (edges.div(edges["nopool"], axis=0), "{:.1f}"),
         "stay connected": (connected, "{:.0f} %"),
     }
-    lines = ["| pooling | " + " | ".join(against) + " |", "|---" * (len(against) + 1) + "|"]
+    first, *others = against
+    header = ["pooling", first, "LCPool is worse / equal / better", *others]
+    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
     for pool, name in POOLINGS.items():
         row = [_spread(table[pool], form) for table, form in against.values()]
+        row.insert(1, _verdict(verdicts[pool]) if pool in verdicts else "")
         if pool == "lcpool":
-            row[:2] = ["", ""]
+            row[:3] = ["", "", ""]
         lines.append(f"| {name} | " + " | ".join(row) + " |")
     agreement = (results / "paper" / "agreement.md").read_text("utf-8")
     fresh = re.search(r"\| fresh \| accuracy \| (\d+ of \d+) \|", agreement)
@@ -64,11 +73,16 @@ def figures(results: Path) -> str:
             "",
             f"Mean over {len(accuracy)} datasets, in brackets the lowest and the highest. Accuracy "
             f"in points on the test set, {runs['run'].nunique()} runs on fresh splits in each of "
-            f"{networks} networks; time on one {devices}; edges and connected graphs after "
-            f"{structure['epochs'].max()} epochs of training. Published accuracies that "
-            f"agree with ours: {fresh[1]}.",
+            f"{networks} networks. Worse, equal, better: how probable each is on the average "
+            f"dataset, where a difference of up to one point is none. Time on one {devices}; edges "
+            f"and connected graphs after {structure['epochs'].max()} epochs of training. Published "
+            f"accuracies that agree with ours: {fresh[1]}.",
         ]
     )
+
+
+def _verdict(verdict: Verdict) -> str:
+    return " / ".join(f"{100 * probability:.0f}" for probability in verdict.regions) + " %"
 
 
 def _spread(values: pd.Series[float], form: str) -> str:

@@ -13,8 +13,9 @@ from lcpool.models import BACKBONES, POOLINGS
 from lcpool.report import Comparison, Report
 from lcpool.report.cells import CELL, GROUP, Names, choose
 from lcpool.report.findings import left_out_in_words
-from lcpool.report.page import DifferenceTable, datasets_sheet, page, splits_sheet
+from lcpool.report.page import DifferenceTable, page, splits_sheet
 from lcpool.report.statistics import FEWEST_RUNS
+from lcpool.report.verdict import Verdicts
 from lcpool.report.words import listed
 from lcpool.settings import PAPER_CONVS
 from lcpool.sweep.results import Results
@@ -45,13 +46,18 @@ class PaperReport(Report):
         datasets: Names = None,
         audit: str | None = None,
     ) -> Self:
-        """As ``Report.of``, with the paper as the reference; as there, the variant has no rank."""
+        """As ``Report.of``, with the paper as the reference; as there, the variant has no rank.
+
+        Poolings are judged against LCPool, where it is among them.
+        """
         results = in_paper_order(results)
         runs = choose(results, pools, datasets)[0].runs
         its = OURS in set(runs["pool"]) and runs["dataset"].isin(list(paper_datasets())).any()
         unranked = (VARIANT,) if its else ()
         made = super().of(results, rule, split, pools, datasets, reference(), unranked)
-        return replace(made, audit=audit)
+        ours = any(cell[3] == OURS for cell in made.ranked.values)
+        verdicts = Verdicts.of(made.ranked, OURS) if ours else made.verdicts
+        return replace(made, audit=audit, verdicts=verdicts)
 
     @functools.cached_property
     def paper(self) -> Comparison:
@@ -94,14 +100,13 @@ class PaperReport(Report):
         return said
 
     def differences(self) -> list[DifferenceTable]:
-        """And LCPool, of which the paper speaks, against the others."""
+        """And LCPool, of which the paper speaks, against the others in every group."""
         found, c = super().differences(), self.paper
         if not self.claims or OURS not in c.pools:
             return found
         title = f"{OURS}, of which the paper speaks, against the others"
         return [
             *found,
-            (f"{title}, over the datasets", "ours-over-datasets", datasets_sheet(c, OURS)),
             (f"{title}, in each group over its splits", "ours-over-splits",
              splits_sheet(c, GROUP, OURS)),
         ]  # fmt: skip

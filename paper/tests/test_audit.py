@@ -110,7 +110,7 @@ def _inside(table: str) -> list[str]:
 def test_the_answer_comes_first(text: str):
     assert re.findall(r"^## (.*)$", text, re.M) == HEADINGS
     first = chapter(text, HEADINGS[0])
-    for word in ("In short", "Accuracy", "On single datasets", "Cost", "Connectivity"):
+    for word in ("In short", "What could be found", "On single datasets", "Cost", "Connectivity"):
         assert f"- **{word}.** " in first
     assert re.search(r"\b48\b[^.]*\b192\b", first)
     looks = [row[0] for row in table(first)]
@@ -327,10 +327,10 @@ def test_the_picture(audit: Audit, folder: Path, tmp_path: Path):
     assert [path.name for path in written] == ["audit.md", "audit.svg"]
     drawing = ET.fromstring(written[1].read_text("utf-8"))
     texts = ["".join(node.itertext()) for node in drawing.iter() if node.tag.endswith("text")]
-    titles = ["Accuracy", "Seconds", "Memory", "Connected graphs"]
-    assert [text for text in texts if text in titles] == titles
-    lead = {pool: over.mean for pool, (_, over) in choosing.leads(audit.everyone).items()}
-    assert [t for t in texts if t in POOLS] == sorted(lead, key=lambda pool: -lead[pool])
+    rivals = [verdict.pairs.other for verdict in audit.report.verdicts.rivals]
+    assert [text for text in texts if text in POOLS][: len(rivals)] == rivals
+    assert [text for text in texts if text.endswith("(90 %)")] == ["lcpool (90 %)"]
+    assert sum(text == "average dataset" for text in texts) == len(rivals)
     again = [path.read_bytes() for path in Audit.read(folder).write(tmp_path / "audit.md")]
     assert again == [path.read_bytes() for path in written]
 

@@ -148,7 +148,8 @@ def test_both_splits_of_several_files(tmp_path: Path, capsys: pytest.CaptureFixt
         make_results(datasets=("DD",), runs=2, split=split).write(tmp_path / f"{split}.csv")
         for split in ("fresh", "shared")
     ]
-    files = {"report.html", "tables.md", "tables.tex", "tables.csv", "ranks.csv"}
+    files = {"report.html", "tables.md", "tables.tex", "tables.csv", "ranks.csv", "verdicts.csv",
+             "sensitivity.csv"}  # fmt: skip
     main(["report", *map(str, paths), "--out", str(tmp_path / "both")])
     printed = capsys.readouterr().out
     once = contents(tmp_path / "both")
