@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
+import pandas as pd
 import psutil
 import torch
 
@@ -71,21 +73,48 @@ def write_tu(folder: Path, graphs: GraphSet) -> None:
         (folder / f"{folder.name}_{kind}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
+def write_ogb(folder: Path, graphs: GraphSet) -> None:
+    """The graphs in OGB's raw layout, with a split."""
+    (folder / "raw").mkdir(parents=True)
+    (folder / "split" / "scaffold").mkdir(parents=True)
+    first = graphs.node_ptr[:-1].repeat_interleave(graphs.edge_counts)
+    columns = {
+        "raw/edge": [f"{a},{b}" for a, b in (graphs.edge_index - first).T.tolist()],
+        "raw/num-node-list": graphs.node_counts.tolist(),
+        "raw/num-edge-list": graphs.edge_counts.tolist(),
+        "raw/graph-label": graphs.y.tolist(),
+        "raw/node-feat": [f"{row},{row % 3}" for row in graphs.x.argmax(1).tolist()],
+        "raw/edge-feat": [a % 3 for a in graphs.edge_index[0].tolist()],
+        "split/scaffold/train": range(10),
+        "split/scaffold/valid": range(10, 15),
+        "split/scaffold/test": range(15, 20),
+    }
+    for name, lines in columns.items():
+        (folder / f"{name}.csv").write_text("".join(f"{line}\n" for line in lines))
+
+
+def write_tables(folder: Path, graphs: GraphSet) -> None:
+    """The graphs as CSV files of edges, nodes and graphs."""
+    folder.mkdir()
+    owner = torch.arange(len(graphs)).repeat_interleave(graphs.node_counts).tolist()
+    pairs, nodes = graphs.edge_index.T.tolist(), range(len(owner))
+    columns = {
+        "edges": ["graph,source,target,kind", *(f"{owner[a]},{a},{b},{a % 3}" for a, b in pairs)],
+        "nodes": ["graph,node,word,size", *(f"{owner[v]},{v},w{v % 3},{v / 2}" for v in nodes)],
+        "graphs": ["graph,label", *(f"{g},c{y}" for g, y in enumerate(graphs.y.tolist()))],
+    }
+    for name, lines in columns.items():
+        (folder / f"{name}.csv").write_text("".join(f"{line}\n" for line in lines))
+
+
+WRITERS = (write_tu, write_ogb, write_tables)
+
+
 def change_a_line(path: Path, chance: random.Random) -> None:
     odd = [
-        "-1",
-        "0",
-        "1e400",
-        "9" * 30,
-        "nan",
-        "inf",
-        "1, 2, 3",
-        "",
-        "x",
-        "1.5",
-        "2147483648",
-        "\0",
-    ]
+        "-1", "0", "1e400", "9" * 30, "nan", "inf", "1, 2, 3", "", "x", "1.5", "2147483648", "\0",
+        "\u0663", '"', "1,,2", "é,1,2,3",
+    ]  # fmt: skip
     lines = path.read_text().splitlines()
     for _ in range(chance.choice([1, 5])):
         lines[chance.randrange(len(lines))] = chance.choice(odd)
@@ -114,17 +143,18 @@ def as_zip(folder: Path, chance: random.Random) -> Path:
 
 
 def dataset(chance: random.Random) -> str | None:
-    """A TU folder or zip with something wrong: refused, or graphs that can be pooled."""
-    folder = Path("HOSTILE")
-    write_tu(folder, builtin(num_graphs=20))
-    path, kind = chance.choice(sorted(folder.iterdir())), chance.choice(range(7))
+    """A folder or zip with something wrong: refused, or graphs that can be pooled."""
+    folder, write = Path("HOSTILE"), chance.choice(WRITERS)
+    write(folder, builtin(num_graphs=20))
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    path, kind = chance.choice(files), chance.choice(range(7))
     place = folder
     if kind == 0:
         path.unlink()
     elif kind == 1:
         path.unlink()
         chance.choice([os.mkfifo, os.mkdir])(path)
-    elif kind == 2 and chance.random() < 0.5:
+    elif kind == 2 and write is write_tu and chance.random() < 0.5:
         place = as_zip(folder, chance)
     elif kind < 5:
         change_a_line(path, chance)
@@ -133,6 +163,48 @@ def dataset(chance: random.Random) -> str | None:
     try:
         return unusable(load_dataset(place))
     except DatasetError:
+        return None
+
+
+# What a user's tables and networkx graphs may have in place of a number or a word.
+ODD = (
+    None, float("nan"), float("inf"), 10**400, -1, 2**63, 1j, b"x", "", "é", "\0", [], [1, [2]], {},
+    True, object(), [1.0, 2.0], torch.ones(2), torch.ones(2, 2),
+)  # fmt: skip
+MOLECULES = ("CCO", "c1ccccc1", "[Na+].[Cl-]", "C#N", "F/C=C/F", "O")
+
+
+def in_memory(chance: random.Random) -> str | None:
+    """Graphs of networkx, frames or SMILES with something wrong: refused, or usable."""
+
+    def some(right: Any) -> Any:
+        return chance.choice(ODD) if chance.random() < 0.02 else right
+
+    kind, size = chance.choice(["networkx", "frames", "SMILES"]), 6
+    given: Any
+    if kind == "networkx":
+        given = [chance.choice([nx.Graph, nx.MultiDiGraph])() for _ in range(size)]
+        for graph in given:
+            graph.graph["y"] = some(chance.randrange(2))
+            for v in range(chance.randrange(5)):
+                graph.add_node(v, colour=some("red"), size=some(0.5))
+            ends = [(u, v) for u in graph for v in graph if chance.random() < 0.5]
+            graph.add_edges_from((u, v, {"weight": some(v)}) for u, v in ends)
+    elif kind == "frames":
+        rows = [(some(g), some(0), some(n + 1), some(n)) for g in range(size) for n in range(3)]
+        given = {"edges": pd.DataFrame(rows, columns=["graph", "u", "v", "kind"])}
+        known = [(some(g), some(g % 2)) for g in range(size)]
+        names = ["graph", chance.choice(["label", "value", "label_a", "split", "graph", "smiles"])]
+        given["graphs"] = pd.DataFrame(known, columns=names)
+    else:
+        given = [some(chance.choice(MOLECULES)) for _ in range(size)]
+        if chance.random() < 0.5:
+            given = [str(text)[: chance.randrange(1, 12)] for text in given]
+    try:
+        y = chance.choice([None, None, [some(n) for n in range(size)], some([])])
+        task = chance.choice([None, None, "classes", "labels", "values", some("x")])
+        return unusable(load_dataset(given, y=y, task=task))
+    except ValueError:
         return None
 
 
@@ -214,7 +286,7 @@ def layer(kind: str, width: Any, chance: random.Random) -> torch.nn.Module:
     classes |= {"lcpool": lcpool.LCPooling, "lcpool*": lcpool.LCPooling}
     classes |= {"kmis": lcpool.KMISPooling, "edgepool": lcpool.EdgePooling}
     classes |= {"graclus": lcpool.GraclusPooling, "random": lcpool.RandomSelection}
-    classes |= {"randomassign": lcpool.RandomAssignment}
+    classes |= {"randomassign": lcpool.RandomAssignment, "cellpool": lcpool.CellPooling}
     if kind in classes:
         return classes[kind]() if kind == "nopool" else classes[kind](width)
     dense = {"diffpool": lcpool.DiffPooling, "mincutpool": lcpool.MinCutPooling}
@@ -307,7 +379,7 @@ def in_short(error: Exception) -> str:
 
 
 KINDS: dict[str, Callable[[random.Random], str | None]] = {
-    "datasets": dataset, "calls": call, "files": saved,
+    "datasets": dataset, "memory": in_memory, "calls": call, "files": saved,
 }  # fmt: skip
 
 

@@ -62,7 +62,7 @@ from lcpool.ops.topk import KeepPlan, Kept
 
 LOCAL = ("TopKPooling", "SAGPooling", "ASAPooling")
 DENSE = ("DiffPooling", "MinCutPooling")
-OPERATORS = (*LOCAL, *DENSE, "LCPooling", "LCPooling*")
+OPERATORS = (*LOCAL, *DENSE, "LCPooling", "LCPooling*", "CellPooling")
 FLOOR = "LCSMP's products"
 CONNECT = "connect step"
 MAX_CLUSTERS = 256
@@ -118,6 +118,7 @@ def build_steps(data: Batch, ratio: float, k: int) -> dict[str, Step]:
     add("lcpool LCPooling", call_local, lc)
     star = lcpool.LCPooling(channels, ratio, cluster=pyg.GCNConv(channels, channels))
     add("lcpool LCPooling*", call_local, star)
+    add("lcpool CellPooling", call_local, lcpool.CellPooling(channels, ratio))
     steps[FLOOR] = floor_step(lc.score, data.x)
     steps[CONNECT] = Step(Connect(lc, data).call, [])
     return steps
