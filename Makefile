@@ -1,9 +1,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+INSTALL := python -m pip install --quiet --disable-pip-version-check --no-compile
+CHECK_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) \
+    and "lcpool needs Python 3.11 or later: make PYTHON=python3.11")'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper audit readme paper-test tables quick test checks lint types unit wheel format clean
+.PHONY: help demo paper audit readme paper-test tables figures docs quick test checks lint types unit wheel dist layers format clean
 
 # Bytecode is kept, for many tests start processes that import everything. Tests run in as many
 # processes as there are cores, each with one thread, and skips say why.
@@ -13,8 +16,16 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -rs -n auto --dist worksteal
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-demo: $(READY)  ## train several poolings on the built-in dataset and rank them
-	$(BIN)/lcpool demo
+# The command line and nothing for developers; where these have set up .venv, that.
+DEMO := $(if $(wildcard $(READY)),.venv,build/demo)
+
+demo: $(DEMO)/bin/lcpool  ## train several poolings on the built-in dataset and rank them
+	$< demo
+
+build/demo/bin/lcpool: pyproject.toml constraints.txt
+	$(CHECK_PYTHON)
+	$(PYTHON) -m venv build/demo
+	build/demo/bin/$(INSTALL) --constraint constraints.txt --editable '.[lab]'
 
 paper: $(READY)  ## write paper/results/paper again from the runs in it
 	$(BIN)/python -m paper report paper/results/paper/runs-fresh.csv paper/results/paper/runs-shared.csv \
@@ -32,6 +43,12 @@ readme: $(READY)  ## write the figures of README.md again from paper/results
 
 tables: $(READY)  ## write the docs' tables of settings, columns and poolings again
 	$(BIN)/python docs/tables.py
+
+figures: $(READY)  ## draw the figures of the docs again
+	$(BIN)/python docs/figures/draw.py
+
+docs: $(READY)  ## the documentation site in build/site, notebooks executed; warnings are errors
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/site
 
 quick: $(READY)  ## style, and the tests that are not slow: under a minute, for the edit cycle
 	$(BIN)/ruff check .
@@ -63,6 +80,26 @@ wheel: $(READY)  ## a built wheel installs and imports
 	    here = pathlib.Path(lcpool.__file__).resolve(); assert pathlib.Path.cwd() in here.parents, here; \
 	    assert (here.parent / 'py.typed').exists(); print('wheel: lcpool', lcpool.__version__)"
 
+# Not part of `make test`: the tests once more, from what a distributor would unpack.
+dist: $(READY)  ## the source distribution and the wheel in dist, checked; the former passes its tests
+	rm -rf dist build/sdist
+	$(BIN)/python -m build --no-isolation >/dev/null
+	$(BIN)/twine check --strict dist/*
+	mkdir -p build/sdist
+	tar --extract --gzip --strip-components 1 --directory build/sdist --file dist/*.tar.gz
+	cd build/sdist && PYTHONPATH=src:. OMP_NUM_THREADS=1 ../../$(BIN)/pytest -n auto -m 'not slow'
+
+# The layers alone, with other versions: make layers PYTHON=python3.13, or the oldest that is supported:
+LAYERS_CONSTRAINTS := constraints.txt
+LAYERS := build/layers/$(notdir $(PYTHON))-$(basename $(LAYERS_CONSTRAINTS))
+layers:  ## the tests of the layers in an environment of their own (LAYERS_CONSTRAINTS=constraints-floor.txt)
+	$(CHECK_PYTHON)
+	test -x $(LAYERS)/bin/python || $(PYTHON) -m venv $(LAYERS)
+	$(LAYERS)/bin/$(INSTALL) --constraint $(LAYERS_CONSTRAINTS) '.[fast]' \
+	    hypothesis networkx pytest pytest-xdist
+	OMP_NUM_THREADS=1 $(LAYERS)/bin/python -m pytest -n auto -m 'not slow' \
+	    tests/graph tests/nn tests/ops tests/pool
+
 format: $(READY)  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -71,8 +108,7 @@ clean:  ## remove what was built, the virtual environment included
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lcpool needs Python 3.11 or later: make PYTHON=python3.11")'
+	$(CHECK_PYTHON)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
-	    --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/$(INSTALL) --constraint constraints.txt --editable '.[dev]'
 	touch $@

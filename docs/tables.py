@@ -6,11 +6,14 @@ A table is between ``<!-- table NAME -->`` and ``<!-- end of table NAME -->``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
+from torch import nn
+from torch_geometric.nn import TopKPooling as PyGTopK
 
+import lcpool
 from lcpool.data import builtin
 from lcpool.models import POOLINGS, Architecture, make_pooling
 from lcpool.pool import DenseAssignmentPooling
@@ -18,10 +21,12 @@ from lcpool.settings import RUNS, SETTINGS, Setting, scopes
 from lcpool.sweep.columns import CIRCUMSTANCE, EXPORTED, OUTCOME, WHICH
 
 HERE = Path(__file__).parent
+WIDTH = 64
 PAGES = {
     "settings": HERE / "experiments.md",
     "columns": HERE / "sweep.md",
     "poolings": HERE / "poolings.md",
+    "pyg": HERE / "pyg.md",
 }
 
 
@@ -63,6 +68,31 @@ def poolings() -> str:
     return table(head, rows)
 
 
+def pyg() -> str:
+    """Edges and the scale of features after one, two and three poolings, beside PyG's TopK."""
+    layers: dict[str, Callable[[], nn.Module]] = {
+        "PyG's `TopKPooling`": lambda: PyGTopK(WIDTH),
+        "`TopKPooling`": lambda: lcpool.TopKPooling(WIDTH),
+        "`LCPooling`": lambda: lcpool.LCPooling(WIDTH),
+        "`LCPooling(hops=2)`": lambda: lcpool.LCPooling(WIDTH, hops=2),
+        "`LCPooling(rescale=True)`": lambda: lcpool.LCPooling(WIDTH, rescale=True),
+        "`CellPooling`": lambda: lcpool.CellPooling(WIDTH),
+    }
+    graphs, rows = builtin(), []
+    given = graphs.batch(torch.arange(len(graphs)))
+    for name, make in layers.items():
+        torch.manual_seed(0)
+        x, edges, batch = torch.randn(given.x.size(0), WIDTH), given.edge_index, given.batch
+        shares, scales = [], []
+        for _ in range(3):
+            with torch.no_grad():
+                x, edges, _, batch, *_ = make()(x, edges, batch=batch)
+            shares.append(f"{edges.size(1) / given.edge_index.size(1):.2f}")
+            scales.append(f"{float(x.square().mean().sqrt()):.1g}")
+        rows.append((name, ", ".join(shares), ", ".join(scales)))
+    return table(("layer", "edges after / before", "scale after / before"), rows)
+
+
 def _names(one: Setting) -> str:
     return f"`{one.name}`" + (f" (`{one.plural}`)" if one.plural else "")
 
@@ -95,7 +125,7 @@ def written(name: str) -> str:
     return found
 
 
-MAKE = {"settings": settings, "columns": columns, "poolings": poolings}
+MAKE = {"settings": settings, "columns": columns, "poolings": poolings, "pyg": pyg}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

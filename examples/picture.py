@@ -10,16 +10,19 @@ import argparse
 import math
 from pathlib import Path
 
-import matplotlib.pyplot as plt
-import torch
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+from torch_geometric.utils import to_scipy_sparse_matrix
 
-from lcpool.demo import num_components, pooled_by_all, ring_of_cliques
+from lcpool.demo import pooled_by_all, ring_of_cliques
+from lcpool.graph.graph import Graph
+from lcpool.view.levels import level_of
+from lcpool.view.marks import PALETTE, edges_on, nodes_on, panels
 
 SHOWN = ("TopKPooling", "SAGPooling", "ASAPooling", "LCPooling")
-PARTS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000"]
 
 
-def positions(cliques: int = 9, size: int = 4) -> torch.Tensor:
+def positions(cliques: int = 9, size: int = 4) -> np.ndarray:
     places = []
     for c in range(cliques):
         around = 2 * math.pi * c / cliques
@@ -27,30 +30,13 @@ def positions(cliques: int = 9, size: int = 4) -> torch.Tensor:
             turn = around + math.pi / 2 - 2 * math.pi * i / size
             places.append((math.cos(around) + 0.17 * math.cos(turn),
                            math.sin(around) + 0.17 * math.sin(turn)))  # fmt: skip
-    return torch.tensor(places)
+    return 4 * np.array(places)
 
 
-def part_of(edge_index: torch.Tensor, num_nodes: int) -> list[int]:
-    label = torch.arange(num_nodes)
-    for _ in range(num_nodes):
-        label = label.scatter_reduce(0, edge_index[1], label[edge_index[0]], "amin")
-    return label.unique(return_inverse=True)[1].tolist()
-
-
-def draw(axis, title, where, edge_index, ghosts=None):
-    if ghosts is not None:
-        axis.scatter(*ghosts.T, s=9, color="#dddddd", zorder=1)
-    for a, b in edge_index.t().tolist():
-        if a < b:
-            axis.plot(*where[[a, b]].T, color="#bbbbbb", lw=0.9, zorder=2)
-    parts = part_of(edge_index, where.size(0))
-    axis.scatter(*where.T, s=34, c=[PARTS[p % len(PARTS)] for p in parts], zorder=3)
-    count = num_components(edge_index, where.size(0))
-    axis.set_title(
-        f"{title}\n{where.size(0)} nodes, {count} part{'s' if count > 1 else ''}", size=10
-    )
-    axis.set_aspect("equal")
-    axis.axis("off")
+def parts(edge_index, num_nodes: int) -> tuple[int, list[str]]:
+    """The number of connected parts, and a colour for each node by its part."""
+    count, part = connected_components(to_scipy_sparse_matrix(edge_index, num_nodes=num_nodes))
+    return count, [PALETTE[p % len(PALETTE)] for p in part]
 
 
 def main() -> None:
@@ -58,14 +44,23 @@ def main() -> None:
     parser.add_argument("target", nargs="?", type=Path, default="pooled.png", help="file to write")
     target = parser.parse_args().target
     x, edge_index = ring_of_cliques()
-    where = positions()
+    where, graph = positions(), Graph.of(x, edge_index)
     pooled = pooled_by_all(x, edge_index)
-    figure, axes = plt.subplots(1, 1 + len(SHOWN), figsize=(13, 3.1))
-    draw(axes[0], "the graph", where, edge_index)
-    for axis, name in zip(axes[1:], SHOWN, strict=True):
-        out = pooled[name]
-        draw(axis, name, where[out.perm], out.edge_index, ghosts=where)
-    figure.savefig(target, dpi=110, bbox_inches="tight", facecolor="white")
+    levels = {name: level_of(graph, pooled[name]) for name in SHOWN}
+    found = {name: parts(level.edge_index, level.num_nodes) for name, level in levels.items()}
+    titles = [f"the graph\n{len(x)} nodes, 1 part"]
+    for name, (count, _) in found.items():
+        word = "part" if count == 1 else "parts"
+        titles.append(f"{name}\n{levels[name].num_nodes} nodes, {count} {word}")
+    figure, axes = panels(where, titles)
+    edges_on(axes[0], where, edge_index)
+    nodes_on(axes[0], where, [PALETTE[0]] * len(where), np.full(len(where), 0.9))
+    for axis, (name, level) in zip(axes[1:], levels.items(), strict=True):
+        kept = where[level.perm]
+        axis.scatter(*where.T, s=5, color="#d4d7dc")
+        edges_on(axis, kept, level.edge_index, level.new)
+        nodes_on(axis, kept, found[name][1], np.full(len(kept), 0.5))
+    figure.savefig(target, dpi=110, facecolor="white")
     print(f"wrote {target}")
 
 

@@ -1,5 +1,6 @@
 """What only a GPU can show. Skipped where there is none."""
 
+import pickle
 import warnings
 
 import pytest
@@ -16,6 +17,7 @@ from lcpool import (
     cluster_connect,
     cluster_connect_blocks,
 )
+from lcpool.data import builtin
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
 from lcpool.nn.conv import FastGCNConv
@@ -429,3 +431,15 @@ def test_labels_and_values_train_on_a_gpu(made):
     assert len(result.values()) == 3
     assert result.model.outputs(graphs).isfinite().all()
     assert result.runs[0].predictions["loss"].outputs.shape == (6, graphs.num_outputs)
+
+
+def test_an_estimator_is_read_where_there_is_no_gpu():
+    from lcpool import GraphClassifier
+
+    graphs = builtin(num_graphs=40).to("cuda")
+    fitted = GraphClassifier("lcpool", epochs=2, hidden=8, device="cuda").fit(graphs)
+    here = fitted.predict_proba(graphs)
+    read = pickle.loads(pickle.dumps(fitted)).set_params(device="cpu")
+    assert not any(p.is_cuda for p in read.model_.network.parameters())
+    assert next(fitted.model_.network.parameters()).is_cuda
+    torch.testing.assert_close(torch.from_numpy(read.predict_proba(graphs)), torch.from_numpy(here))

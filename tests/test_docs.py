@@ -19,7 +19,7 @@ def tables():
     return module
 
 
-@pytest.mark.parametrize("name", ["settings", "columns", "poolings"])
+@pytest.mark.parametrize("name", ["settings", "columns", "poolings", "pyg"])
 def test_tables_are_not_stale(tables, name):
     assert tables.PAGES[name].read_text("utf-8") == tables.written(name), "run: make tables"
 
