@@ -100,7 +100,9 @@ def test_a_graph_and_its_levels(visit, small: Path, graphs: GraphSet, model: Mod
     assert shares == pytest.approx([100 * float(p) for p in one.probabilities], abs=0.6)
     tab.get_by_role("tab").nth(1).click()
     tab.locator("#table summary").click()
-    cells = tab.locator("#table tbody tr").first.locator("td").all_inner_texts()
+    first = tab.locator("#table tbody tr").first
+    first.wait_for()  # The rows are written once the table has opened.
+    cells = first.locator("td").all_inner_texts()
     level = one.levels[0]
     assert cells[:2] == ["0", str(int(level.perm[0]))]
     assert float(cells[2]) == pytest.approx(float(level.score[0]), rel=1e-3)
