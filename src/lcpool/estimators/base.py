@@ -46,7 +46,7 @@ DESCRIBED = [
     replace(
         TAKEN["pool"],
         help=f"{TAKEN['pool'].help} auto: trains with each of {', '.join(CANDIDATES)} and takes "
-        f"the one that is best on the validation graphs; pool_choice_ says why.",
+        f"the one that is best on the validation graphs; ``pool_choice_`` says why.",
     ),
     VALIDATION_FRACTION,
     replace(

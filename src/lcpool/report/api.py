@@ -86,7 +86,7 @@ class Report:
             margin: poolings that differ by no more are equal, in points (hundredths where the
                 metric is not in percent, percent of an error); 1 by default.
             families: datasets that are no independent evidence, each with the name of its family;
-                by default :data:`lcpool.report.verdict.FAMILIES`.
+                by default ``lcpool.report.verdict.FAMILIES``.
         """
         results, chosen = choose(results, pools, datasets)
         results, measure = choose_measure(results, metric)
@@ -131,7 +131,10 @@ class Report:
 
     @functools.cached_property
     def sensitivity(self) -> pd.DataFrame:
-        """Other analyses: a row per analysis and pooling, see :meth:`Verdicts.sensitivity`."""
+        """Other analyses: the verdicts by other priors, the other rule, fewer datasets.
+
+        A row per analysis and pooling: the three probabilities, ``difference`` and ``verdict``.
+        """
         other = LOSS if self.rule != LOSS else self.measure.selected_by.name
         value = self.runs[self.measure.column(other)]
         pools = list(dict.fromkeys(cell[3] for cell in self.ranked.values))
