@@ -11,15 +11,16 @@ import math
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.sparse.csgraph import connected_components
 from torch_geometric.utils import to_scipy_sparse_matrix
 
 from lcpool.demo import pooled_by_all, ring_of_cliques
 from lcpool.graph.graph import Graph
 from lcpool.view.levels import level_of
-from lcpool.view.marks import PALETTE, edges_on, nodes_on, panels
+from lcpool.view.marks import INK, PALETTE, edges_on, nodes_on
 
-SHOWN = ("TopKPooling", "SAGPooling", "ASAPooling", "LCPooling")
+SHOWN = ("TopKPooling", "SAGPooling", "ASAPooling", "LCPooling", "CellPooling")
 
 
 def positions(cliques: int = 9, size: int = 4) -> np.ndarray:
@@ -52,15 +53,21 @@ def main() -> None:
     for name, (count, _) in found.items():
         word = "part" if count == 1 else "parts"
         titles.append(f"{name}\n{levels[name].num_nodes} nodes, {count} {word}")
-    figure, axes = panels(where, titles)
+    # Two rows of three: readable on a phone, too.
+    figure = Figure(figsize=(7.2, 5.3), layout="constrained")
+    axes = figure.subplots(2, 3).flat
+    for axis, title in zip(axes, titles, strict=True):
+        axis.set_title(title, fontsize=11, color=INK)
+        axis.set_aspect("equal")
+        axis.set_axis_off()
     edges_on(axes[0], where, edge_index)
     nodes_on(axes[0], where, [PALETTE[0]] * len(where), np.full(len(where), 0.9))
-    for axis, (name, level) in zip(axes[1:], levels.items(), strict=True):
+    for axis, (name, level) in zip(list(axes)[1:], levels.items(), strict=True):
         kept = where[level.perm]
         axis.scatter(*where.T, s=5, color="#d4d7dc")
         edges_on(axis, kept, level.edge_index, level.new)
         nodes_on(axis, kept, found[name][1], np.full(len(kept), 0.5))
-    figure.savefig(target, dpi=110, facecolor="white")
+    figure.savefig(target, dpi=160, facecolor="white")
     print(f"wrote {target}")
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import warnings
 
 import pytest
 import torch
@@ -374,9 +373,8 @@ def test_dense_lift(name):
 
 @every
 def test_no_warning_in_ordinary_use(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        make(name)(torch.randn(4, 8, dtype=torch.float64), PATH)
+    """A warning is an error in every test, but for those that pyproject.toml lists."""
+    make(name)(torch.randn(4, 8, dtype=torch.float64), PATH)
 
 
 @every
