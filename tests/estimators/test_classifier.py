@@ -1,12 +1,14 @@
 """Classes and labels in scikit-learn's manner."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from estimators.fitting import GRAPHS, LABELS, QUICK, RED, THREE, WORDS, molecule
 from sklearn.metrics import accuracy_score, roc_auc_score
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import cross_val_predict, cross_val_score
 from torch_geometric.data import Data
 
 from lcpool import GraphClassifier
@@ -28,6 +30,7 @@ TARGETS = {
     "three": THREE,
     "a list": WORDS.tolist(),
     "a series": pd.Series(WORDS),
+    "a frame": pd.DataFrame({"colour": WORDS}),
     "a tensor": torch.from_numpy(THREE),
 }
 
@@ -36,7 +39,7 @@ TARGETS = {
 def test_classes_are_those_of_y(y):
     classifier = GraphClassifier("nopool", **QUICK)
     assert classifier.fit(GRAPHS, y) is classifier
-    given = np.asarray(y)
+    given = np.asarray(y).reshape(-1)
     assert classifier.classes_.tolist() == np.unique(given).tolist()
     said, chances = classifier.predict(GRAPHS), classifier.predict_proba(GRAPHS)
     assert said.shape == (40,)
@@ -74,6 +77,22 @@ def test_labels():
         known = ~np.isnan(y.astype(float))
         assert classifier.score(GRAPHS, y) == ((said == y) | ~known).all(1).mean()
     assert classifier.score(GRAPHS, LABELS) == accuracy_score(LABELS, said)
+    chances = cross_val_predict(classifier, GRAPHS, LABELS, cv=2, method="predict_proba")
+    assert chances.shape == (40, 3)
+    ranks = cross_val_score(classifier, GRAPHS, LABELS[:, :2], cv=2, scoring="roc_auc")
+    assert np.isfinite(ranks).all()
+
+
+def test_folds_of_sorted_graphs_are_no_folds():
+    """Without y scikit-learn cuts the graphs as they come, here one class after the other."""
+    order = np.argsort(WORDS, kind="stable")
+    graphs = load_dataset([GRAPHS[g] for g in order], y=WORDS[order])
+    classifier = GraphClassifier("nopool", **QUICK)
+    with pytest.warns(DataWarning, match="known"):
+        cross_val_score(classifier, graphs, cv=4)
+    with warnings.catch_warnings(action="error"):
+        cross_val_score(classifier, graphs, graphs.known(), cv=4)
+        classifier.fit(graphs).score(graphs[:1])
 
 
 def test_scikit_learns_scorers_of_two_labels():
@@ -120,7 +139,8 @@ def test_a_part_of_a_set_has_its_own_classes():
     classifier = GraphClassifier("nopool", **QUICK).fit(graphs[:38])
     assert classifier.classes_.tolist() == ["blue", "red"]
     # A class that was not learnt is never right.
-    assert classifier.score(graphs[38:]) == 0.0
+    with pytest.warns(DataWarning, match="green"):
+        assert classifier.score(graphs[38:]) == 0.0
 
 
 BAD = {

@@ -307,7 +307,10 @@ def _listed(where: str, y: Any) -> list[Any]:
         problem = "'y' must be a list, an array, a tensor or a pandas object"
         raise DatasetError(f"{where}: {problem} with a target per graph, not {type(y).__name__}.")
     rows = y.tolist() if hasattr(y, "tolist") else list(y)
-    return rows if isinstance(rows, list) else [rows]
+    rows = rows if isinstance(rows, list) else [rows]
+    if all(isinstance(row, list) and len(row) == 1 and isinstance(row[0], str) for row in rows):
+        rows = [word for (word,) in rows]  # a frame with one column of words
+    return rows
 
 
 def as_split(parts: Sequence[Array]) -> Split:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
-from lcpool.data import GraphSet
+from lcpool.data import DataWarning, GraphSet
 from lcpool.estimators.base import GraphEstimator, Graphs
+from lcpool.warn import warn_caller
 
 
 class GraphClassifier(ClassifierMixin, GraphEstimator):
@@ -25,7 +26,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
         progress: show the progress on stderr.
 
     Attributes:
-        classes_: the classes, sorted; for labels, ``[0, 1]`` of each.
+        classes_: the classes, sorted; for labels, a row ``[0, 1]`` for each.
         model_: the trained :class:`lcpool.train.Model`; ``model_.save`` writes it to a file.
         n_iter_: how many epochs were trained.
         loss_curve_: the training loss of each epoch.
@@ -39,17 +40,17 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
         >>> classifier = GraphClassifier("nopool", epochs=2, hidden=8, device="cpu")
         >>> classifier.fit(graphs[:50]).predict(graphs[50:]).shape
         (10,)
-        >>> len(cross_val_score(classifier, graphs, cv=3))
+        >>> len(cross_val_score(classifier, graphs, graphs.known(), cv=3))
         3
     """
 
-    classes_: NDArray[Any] | list[NDArray[Any]]
+    classes_: NDArray[Any]
 
     def fit(self, X: Graphs, y: Any = None) -> Self:
         super().fit(X, y)
         model = self.model_
         if model.kind == "labels":
-            self.classes_ = [np.arange(2)] * model.num_outputs
+            self.classes_ = np.tile(np.arange(2), (model.num_outputs, 1))
             return self
         self.classes_ = np.array(model.classes)
         given = np.asarray([] if y is None else y).dtype
@@ -60,7 +61,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
     def predict(self, X: Graphs) -> NDArray[Any]:
         """The class of each graph, ``[graphs]``; or 0 or 1 for each label, ``[graphs, labels]``."""
         outputs = self._outputs(X).numpy()
-        if isinstance(self.classes_, list):
+        if self.model_.kind == "labels":
             return (outputs > 0).astype(np.int64)
         found: NDArray[Any] = self.classes_[outputs.argmax(1)]
         return found
@@ -73,6 +74,14 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
     def score(self, X: Graphs, y: Any = None) -> float:
         """The share of graphs whose class, or whose known labels all, are predicted."""
         graphs = self._known(X, y)
+        if y is None and len(graphs) > 1 and len(graphs.classes) == 1 < len(self.classes_):
+            # scikit-learn makes folds of equal parts of each class only if it sees the classes.
+            warn_caller(
+                f"all {len(graphs)} graphs to score are of class {graphs.classes[0]!r}. If these "
+                f"are folds of sorted graphs, pass y to scikit-learn, too: cross_val_score("
+                f"classifier, graphs, graphs.known()).",
+                DataWarning,
+            )
         if graphs.task == "classes":
             return float(accuracy_score(graphs.known(), self._ready().predict(graphs)))
         true = graphs.y.cpu().numpy()
