@@ -87,9 +87,11 @@ def samples():
     found, kept = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]]), [torch.empty(0).long()] * 3
     values = (torch.rand(7, dtype=torch.float64), h)
     yield "connect_assignment_backward", (h, found, *kept, h[:0], *entries, *values, *sizes)
-    yield "independent_set", (torch.tensor([2, 0, 3, 1]), *ROWS[2:], 2)
-    yield "matching", (torch.tensor([5, 0, 6, 2, 1, 4, 3]), EDGES.index, 4)
     place, whole = torch.tensor([2, 0, 3, 1]), (torch.tensor([4]), torch.tensor([0, 4]))
+    yield "independent_set", (place, *ROWS[2:], 2, *whole)
+    into, taken = EDGES.entries.into, torch.tensor([5, 0, 6, 2, 1, 4, 3])
+    yield "matching", (taken, EDGES.index, into.ptr, into.entry, *whole)
+    yield "matching", (taken, EDGES.index, into.ptr, None, *whole)
     yield "nearest_kept", (*ROWS[2:], place, torch.tensor([1, 3]), *whole)
     yield "best_of_components", (*ROWS[2:], place, *whole)
     yield "contract", (EDGES.index, torch.tensor([0, 1, 1, -1]), 2)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcpool.graph.edges import Edges
+from lcpool.graph.sizes import Sizes
 from lcpool.ops.contract import contract
 from lcpool.ops.independent_set import independent_set
 from lcpool.ops.matching import matching
@@ -44,6 +45,10 @@ def matched_one_by_one(order, edges, num_nodes):
     return found
 
 
+def sizes(*counts):
+    return Sizes(torch.tensor(counts), torch.device("cpu"))
+
+
 def pairs(edge_index):
     return [tuple(pair) for pair in edge_index.t().tolist()]
 
@@ -51,8 +56,9 @@ def pairs(edge_index):
 def check_independent_set(example: Example, k: int) -> None:
     order = shuffled(example.num_nodes, example.seed)
     edges = Edges(example.edge_index, example.num_nodes)
-    centre = independent_set(order, edges, k).tolist()
-    assert centre == joined_one_by_one(order.tolist(), pairs(example.edge_index), k)
+    wanted = joined_one_by_one(order.tolist(), pairs(example.edge_index), k)
+    for counts in (example.sizes, (example.num_nodes,)):  # as several graphs, and as one
+        assert independent_set(order, edges, k, sizes(*counts)).tolist() == wanted
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 10**12])
@@ -65,7 +71,8 @@ def test_kept_nodes_are_apart_and_near_to_all(k):
     @given(graphs(undirected=True))
     def check(example: Example) -> None:
         edges = Edges(example.edge_index, example.num_nodes)
-        centre = independent_set(shuffled(example.num_nodes, 1), edges, k)
+        order = shuffled(example.num_nodes, 1)
+        centre = independent_set(order, edges, k, sizes(*example.sizes))
         kept = {u for u in range(example.num_nodes) if centre[u] == u}
         balls = [reached(pairs(example.edge_index), u, k) for u in range(example.num_nodes)]
         for u, ball in enumerate(balls):
@@ -80,20 +87,23 @@ def test_matchings_are_those_of_one_edge_after_the_other():
     def check(example: Example) -> None:
         edges, n = example.edge_index, example.num_nodes
         order = shuffled(edges.size(1), example.seed)
-        found = matching(order, edges, n).tolist()
-        assert found == matched_one_by_one(order.tolist(), pairs(edges), n)
+        wanted = matched_one_by_one(order.tolist(), pairs(edges), n)
+        for counts in (example.sizes, (n,)):
+            found = matching(order, Edges(edges, n).entries, sizes(*counts))
+            assert found.tolist() == wanted
 
     check()
 
 
 def test_a_long_path_with_rising_weights():
     """The worst order for rounds; 16-bit scores that all tie must not make a difference either."""
-    n = 300
+    n = 100
     path = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
     order = torch.arange(n - 1)
-    found = matching(order, path, n)
+    found = matching(order, Edges(path, n).entries, sizes(n))
     assert found.tolist() == [i // 2 * 2 for i in range(n)]
-    centre = independent_set(torch.arange(n), Edges(torch.cat([path, path.flip(0)], 1), n), 1)
+    both = Edges(torch.cat([path, path.flip(0)], 1), n)
+    centre = independent_set(torch.arange(n), both, 1, sizes(n))
     assert centre.tolist() == [max(i - i % 2, 0) for i in range(n)]
 
 

@@ -88,5 +88,7 @@ def test_rounds_are_few_where_all_weights_are_equal(monkeypatch):
         return count(*args, **kwargs)
 
     monkeypatch.setattr(torch.Tensor, "scatter_reduce", spy)
-    plain.matching(order, graph.edge_index, n)
+    into = graph.edges.entries.into
+    sizes = graph.sizes_or_one()
+    plain.matching(order, graph.edge_index, into.ptr, into.entry, sizes.counts, sizes.ptr)
     assert rounds <= 2 * 20

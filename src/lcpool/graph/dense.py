@@ -17,6 +17,7 @@ from lcpool.graph.assignment import Assignment, check_rows
 from lcpool.graph.checks import Checks
 from lcpool.graph.graph import Graph
 from lcpool.graph.lazy import lazy
+from lcpool.graph.sizes import inverse
 
 CHUNK = 64
 
@@ -33,12 +34,9 @@ class Chunks:
     def of(cls, graph: Graph) -> Chunks:
         """The chunks of ``graph``."""
         batch, counts = graph.batch_vector(), graph.node_counts()
-        order = batch.argsort(stable=True)
-        rank = torch.empty_like(order)
-        rank[order] = torch.arange(order.numel(), device=order.device)
         chunks = (counts + CHUNK - 1) // CHUNK
         ends = chunks.cumsum(0)
-        within = rank - (counts.cumsum(0) - counts)[batch]
+        within = inverse(batch.argsort(stable=True)) - (counts.cumsum(0) - counts)[batch]
         slot = (ends - chunks)[batch] * CHUNK + within
         # Chunks past the last one are all zeros; any graph may own them.
         size = graph.num_nodes // CHUNK + graph.batch_size

@@ -194,6 +194,14 @@ class Edges:
         return Neighbours.of(self.index[1], self.index[0], self.num_nodes)
 
     @lazy
+    def around(self) -> Neighbours:
+        """The neighbours of each node, whatever the direction of the edges."""
+        if self.symmetric:
+            return self.out
+        row, node = torch.cat([self.index, self.index.flip(0)], dim=1)
+        return Neighbours.of(row, node, self.num_nodes)
+
+    @lazy
     def entries(self) -> Entries:
         """The edges with their numbers, for weights."""
         known = self.out if self.in_order else None

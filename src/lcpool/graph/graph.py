@@ -133,6 +133,12 @@ class Graph:
         nodes = torch.arange(self.num_nodes, device=batch.device)
         return Neighbours.of(batch, nodes, self.batch_size)
 
+    def sizes_or_one(self) -> Sizes:
+        """``sizes``, or all nodes as one graph where they are not sorted by graph."""
+        if self.sizes is None:
+            return Sizes.of_one(self.num_nodes, self.x.device)
+        return self.sizes
+
     def host_counts(self) -> Tensor:
         """The number of nodes of each graph, on the host; a GPU synchronises unless it is known."""
         return self.checks.fetch(self.node_counts()) if self.sizes is None else self.sizes.counts

@@ -102,6 +102,12 @@ def owners(ptr: Tensor, total: int) -> Tensor:
     return torch.searchsorted(ptr[1:], torch.arange(total, device=ptr.device), right=True)
 
 
+def inverse(order: Tensor) -> Tensor:
+    """The place of each number in ``order``, which has every number once."""
+    numbers = torch.arange(order.numel(), device=order.device)
+    return torch.empty_like(order).scatter(0, order, numbers)
+
+
 def send(values: Tensor, device: torch.device) -> Tensor:
     """Copy to a device, without synchronising: only from pinned memory is that possible."""
     if device.type == "cuda" and not torch.compiler.is_compiling():

@@ -171,11 +171,19 @@ class Kernels(Protocol):
 
     # independent_set, matching and contract: clusters that share no node
 
-    def independent_set(self, order: Tensor, ptr: Tensor, node: Tensor, k: int, /) -> Tensor:
+    def independent_set(
+        self, order: Tensor, ptr: Tensor, node: Tensor, k: int, counts: Tensor, first: Tensor, /
+    ) -> Tensor:
         """The kept node that each node joins, for nodes that are taken in ``order``."""
 
-    def matching(self, order: Tensor, edge_index: Tensor, num_nodes: int, /) -> Tensor:
-        """The matched edge of each node or −1, for edges that are taken in ``order``."""
+    def matching(
+        self, order: Tensor, edge_index: Tensor, ptr: Tensor, entry: Tensor | None,
+        counts: Tensor, first: Tensor, /,
+    ) -> Tensor:  # fmt: skip
+        """The matched edge of each node or −1, for edges that are taken in ``order``.
+
+        ``entry[ptr[i] : ptr[i + 1]]`` are the edges into node i; None if sorted by target.
+        """
 
     def contract(
         self, edge_index: Tensor, label: Tensor, num_clusters: int, /

@@ -10,6 +10,9 @@ import torch
 import triton
 from triton.runtime.jit import JITFunction
 
+# The most nodes of a graph that one program goes through in rounds; more would take it long.
+MAX_NODES = 2**13
+
 
 class Kernel:
     """A Triton kernel whose first argument is a tensor."""

@@ -74,7 +74,7 @@ class EdgePooling(PartitionPooling):
         of_source = entry_dot(torch.ones_like(y), y, entries)
         h = softmax(of_source, graph.edges.into.ptr) + 0.5
         order = falling(h, y.view(-1)[target])
-        edge = matching(order, torch.stack([source, target]), graph.num_nodes)
+        edge = matching(order, entries, graph.sizes_or_one())
         edge = not_nan(graph, edge, torch.cat([h, y.view(-1)]))  # a node may have no edge
         # Not contracted is edge −1: the one at the end, whose score is 1.
         weight = torch.cat([h, h.new_ones(1)])[edge].to(graph.x.dtype)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lcpool.graph.graph import Graph, edge_weight
 from lcpool.graph.precision import wide
+from lcpool.graph.sizes import inverse
 from lcpool.nn.arguments import check_arguments
 from lcpool.ops.dense import safe_div
 from lcpool.ops.matching import matching
@@ -59,7 +60,7 @@ class GraclusPooling(PartitionPooling):
 
     def select(self, graph: Graph) -> Partition:
         order = falling(cut_weights(graph), shuffled(graph))
-        edge = matching(order, graph.edge_index, graph.num_nodes)
+        edge = matching(order, graph.edges.entries, graph.sizes_or_one())
         return Partition.of_centres(graph, pair_centres(edge, *graph.edge_index), named=False)
 
 
@@ -79,11 +80,9 @@ def cut_weights(graph: Graph) -> Tensor:
 
 def shuffled(graph: Graph) -> Tensor:
     """A number for each edge that looks random and depends on the places of its ends alone."""
-    order = by_graph(graph)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(graph.num_nodes, device=order.device)
     counts = graph.node_counts()
-    place = place - (counts.cumsum(0) - counts)[graph.batch_vector()]  # within its graph
+    # Within its graph.
+    place = inverse(by_graph(graph)) - (counts.cumsum(0) - counts)[graph.batch_vector()]
     source, target = place[graph.edge_index]
     key = source.minimum(target) * 0x9E3779B1 + source.maximum(target) * 0x85EBCA77
     for factor in (0x2C1B3C6D, 0x297A2D39):  # multiply and mix, in 31 bits

@@ -57,8 +57,8 @@ class KMISPooling(PartitionPooling):
     def select(self, graph: Graph) -> Partition:
         h = self.score(graph.x).view(-1).sigmoid()
         order = by_graph(graph, falling(h.double() / self.walks(graph)))
-        centre = not_nan(graph, independent_set(order, graph.edges, self.k), h)
-        return Partition.of_centres(graph, centre, order, h.to(graph.x.dtype), h)
+        centre = independent_set(order, graph.edges, self.k, graph.sizes_or_one())
+        return Partition.of_centres(graph, not_nan(graph, centre, h), order, h.to(graph.x.dtype), h)
 
     def walks(self, graph: Graph) -> Tensor:
         r""":math:`(A + I)^k \mathbf{1}` along the edges into each node, for A without weights."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from lcpool.graph.assignment import Assignment
@@ -14,7 +13,7 @@ from lcpool.graph.checks import Checks
 from lcpool.graph.edges import Entries
 from lcpool.graph.graph import Graph
 from lcpool.graph.lazy import lazy
-from lcpool.graph.sizes import Sizes
+from lcpool.graph.sizes import Sizes, inverse
 from lcpool.ops.operator import is_traced
 
 NAN = (
@@ -70,9 +69,9 @@ class Selection:
         of_one = (owner[S.cluster_index] == of_entry).all()
         owner = checks.require(owner, of_one, lambda: MIXED)
         batch, order = owner.sort(stable=True)
-        number = torch.empty_like(order)
-        number[order] = torch.arange(order.numel(), device=order.device)
-        entries = Entries(S.node_index, number[S.cluster_index], S.num_nodes, S.num_clusters)
+        entries = Entries(
+            S.node_index, inverse(order)[S.cluster_index], S.num_nodes, S.num_clusters
+        )
         by_graph = Assignment.of_entries(entries, S.weight)
         if is_traced():
             return cls(by_graph, batch)

@@ -17,9 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lcpool.graph.edges import Edges, Neighbours
 from lcpool.graph.graph import Graph
-from lcpool.graph.sizes import Sizes
+from lcpool.graph.sizes import inverse
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import as_operator
 from lcpool.ops.topk import KeepPlan, topk
@@ -30,10 +29,7 @@ def places(rank: Tensor) -> Tensor:
 
     Whole numbers in place of scores: in 16 bits scores tie, and NaN compares with nothing.
     """
-    order = rank.detach().argsort(descending=True, stable=True)
-    return torch.empty_like(order).scatter(
-        0, order, torch.arange(order.numel(), device=order.device)
-    )
+    return inverse(rank.detach().argsort(descending=True, stable=True))
 
 
 def topk_of_components(place: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Tensor, Tensor]:
@@ -45,7 +41,8 @@ def topk_of_components(place: Tensor, graph: Graph, plan: KeepPlan) -> tuple[Ten
     Returns:
         ``perm``, the kept nodes, sorted by graph, and ``batch``, the graph of each.
     """
-    first = best_of_components(*_neighbours(graph.edges), place, *_graphs(graph))
+    rows, sizes = graph.edges.around, graph.sizes_or_one()
+    first = best_of_components(rows.ptr, rows.node, place, sizes.counts, sizes.ptr)
     n = place.numel()
     # Doubles hold these whole numbers exactly.
     return topk(torch.where(first, 2 * n - place, n - place).double(), graph, plan)
@@ -68,24 +65,8 @@ def cells(graph: Graph, place: Tensor, perm: Tensor) -> Tensor:
         >>> cells(graph, place=torch.tensor([1, 2, 3, 4, 0]), perm=torch.tensor([4, 0]))
         tensor([1, 1, 0, 0, 0])
     """
-    return nearest_kept(*_neighbours(graph.edges), place, perm, *_graphs(graph))
-
-
-def _neighbours(edges: Edges) -> tuple[Tensor, Tensor]:
-    """The neighbours of each node by edges in either direction, as rows."""
-    if edges.symmetric:
-        return edges.out.ptr, edges.out.node
-    both = torch.cat([edges.index, edges.index.flip(0)], dim=1)
-    rows = Neighbours.of(both[0], both[1], edges.num_nodes)
-    return rows.ptr, rows.node
-
-
-def _graphs(graph: Graph) -> tuple[Tensor, Tensor]:
-    """How many nodes each graph has, and where they begin; unsorted nodes count as one graph."""
-    sizes = graph.sizes
-    if sizes is None:
-        sizes = Sizes.of_one(graph.num_nodes, graph.x.device)
-    return sizes.counts, sizes.ptr
+    rows, sizes = graph.edges.around, graph.sizes_or_one()
+    return nearest_kept(rows.ptr, rows.node, place, perm, sizes.counts, sizes.ptr)
 
 
 @as_operator(

@@ -10,16 +10,14 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from lcpool.graph.sizes import longest
+from lcpool.graph.sizes import inverse, longest
 from lcpool.ops.cells import plain
-from lcpool.ops.launch import kernel
+from lcpool.ops.launch import MAX_NODES, kernel
 
 __all__ = ["best_of_components", "nearest_kept"]
 
 # Nodes that a program looks at together.
 BLOCK = 128
-# The most nodes of a graph for one program.
-MAX_NODES = 2**13
 
 
 def nearest_kept(
@@ -44,7 +42,7 @@ def best_of_components(
         return plain.best_of_components(ptr, node, place, counts, first)
     best = place.clone()
     if place.numel():
-        spread_best[(counts.numel(),)](ptr, node, first, plain.inverse(place), best, BLOCK)
+        spread_best[(counts.numel(),)](ptr, node, first, inverse(place), best, BLOCK)
     return best == place
 
 

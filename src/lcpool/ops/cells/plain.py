@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lcpool.graph.sizes import owners
+from lcpool.graph.sizes import inverse, owners
 
 __all__ = ["best_of_components", "nearest_kept"]
 
@@ -41,10 +41,3 @@ def positions_of(owner: Tensor, place: Tensor, perm: Tensor) -> Tensor:
     number = place.new_full((place.numel() + 1,), -1)
     number[place[perm]] = torch.arange(perm.numel(), device=perm.device)
     return number[owner]
-
-
-def inverse(place: Tensor) -> Tensor:
-    """The node at each place."""
-    return torch.empty_like(place).scatter(
-        0, place, torch.arange(place.numel(), device=place.device)
-    )

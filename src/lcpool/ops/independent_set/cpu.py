@@ -11,7 +11,9 @@ from lcpool.ops.threads import compiled
 __all__ = ["independent_set"]
 
 
-def independent_set(order: Tensor, ptr: Tensor, node: Tensor, k: int) -> Tensor:
+def independent_set(
+    order: Tensor, ptr: Tensor, node: Tensor, k: int, counts: Tensor, first: Tensor
+) -> Tensor:
     return torch.from_numpy(take_nodes(order.numpy(), ptr.numpy(), node.numpy(), k))
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lcpool.graph.sizes import owners
+from lcpool.graph.sizes import inverse, owners
 
 __all__ = ["independent_set"]
 
 
-def independent_set(order: Tensor, ptr: Tensor, node: Tensor, k: int) -> Tensor:
-    none, source = order.numel(), owners(ptr, node.numel())
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(none, device=order.device)
+def independent_set(
+    order: Tensor, ptr: Tensor, node: Tensor, k: int, counts: Tensor, first: Tensor
+) -> Tensor:
+    none, source, rank = order.numel(), owners(ptr, node.numel()), inverse(order)
 
     def least(values: Tensor) -> Tensor:
         """The least value of the nodes that reach each node in at most k hops."""

@@ -11,9 +11,12 @@ from lcpool.ops.threads import compiled
 __all__ = ["matching"]
 
 
-def matching(order: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+def matching(
+    order: Tensor, edge_index: Tensor, ptr: Tensor, entry: Tensor | None, counts: Tensor,
+    first: Tensor,
+) -> Tensor:  # fmt: skip
     source, target = edge_index.numpy()
-    return torch.from_numpy(take_edges(order.numpy(), source, target, num_nodes))
+    return torch.from_numpy(take_edges(order.numpy(), source, target, ptr.numel() - 1))
 
 
 @compiled

@@ -7,16 +7,18 @@ rises.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
+
+from lcpool.graph.sizes import inverse
 
 __all__ = ["matching"]
 
 
-def matching(order: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-    none = order.numel()
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(none, device=order.device)
+def matching(
+    order: Tensor, edge_index: Tensor, ptr: Tensor, entry: Tensor | None, counts: Tensor,
+    first: Tensor,
+) -> Tensor:  # fmt: skip
+    none, num_nodes, rank = order.numel(), ptr.numel() - 1, inverse(order)
     found = order.new_full((num_nodes,), -1)
     left = (edge_index[0] != edge_index[1]).nonzero().view(-1)
     while left.numel():
