@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # What each extra is for (pyproject.toml says what is in it).
-EXTRAS = {"lab": "sweeps, reports, drawings and command line", "sklearn": "estimators"}
+EXTRAS = {"lab": "training, sweeps, reports, drawings and command line", "sklearn": "estimators"}
 
 
 class MissingExtraError(ModuleNotFoundError):

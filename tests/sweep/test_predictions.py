@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from sklearn import metrics as sk
 from targets import with_labels, with_values
 
@@ -18,7 +18,7 @@ from lcpool.sweep.results import Results, key
 QUICK = {"runs": 2, "epochs": 2, "hidden": 8, "device": "cpu", "pools": ["nopool", "topkpool"]}
 TWO = builtin(num_graphs=150)
 THREE = replace(TWO, y=torch.arange(150) % 3, classes=(0, 1, 2))
-DATASETS = {"A": TWO, "C": THREE, "L": with_labels(40, missing=0.1), "V": with_values(40)}
+DATASETS = {"A": TWO, "C": THREE, "L": with_labels(150, missing=0.1), "V": with_values(40)}
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,23 @@ def recomputed(name: str, one: KeptPredictions, outputs) -> dict[str, float]:
             "mae": sk.mean_absolute_error(one.target, outputs),
             "r2": sk.r2_score(one.target, outputs),
         }
-    right = [
-        np.mean((s[~np.isnan(y)] > 0) == y[~np.isnan(y)])
+    known = [
+        (y[~np.isnan(y)], s[~np.isnan(y)].astype(float))
         for s, y in zip(outputs.T, one.target.T, strict=True)
     ]
-    return {"accuracy": 100 * np.mean(right)}
+    several = [(y, s) for y, s in known if len(set(y)) == 2]
+
+    def mean(measure, pairs):
+        return np.mean([measure(y, s) for y, s in pairs])
+
+    return {
+        "accuracy": 100 * mean(lambda y, s: sk.accuracy_score(y, s > 0), known),
+        "balanced_accuracy": 100 * mean(lambda y, s: sk.balanced_accuracy_score(y, s > 0), known),
+        "macro_f1": 100 * mean(lambda y, s: sk.f1_score(y, s > 0, zero_division=0.0), known),
+        "roc_auc": 100 * mean(sk.roc_auc_score, several),
+        "average_precision": 100 * mean(sk.average_precision_score, several),
+        "brier": mean(lambda y, s: sk.brier_score_loss(y, expit(s), labels=[0, 1]), known),
+    }
 
 
 def test_every_metric_can_be_computed_from_the_predictions(stored, tmp_path):

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from sklearn import metrics as sk
 
 from lcpool.settings import SETTINGS
+from lcpool.train.final import final
 from lcpool.train.metrics import METRICS
 
 RUNS, N = 4, 60
@@ -109,70 +111,16 @@ def of_values(columns: int, missing: float, change: Change):
     return outputs, target
 
 
-# --- what scikit-learn says of one run
+# --- the formulas that select are what scikit-learn computes in the end
 
 
-def mean(values) -> float:
-    """The mean of what can be computed."""
-    known = [value for value in values if not math.isnan(value)]
-    return float(np.mean(known)) if known else NAN
-
-
-def binary(name: str, scores, y) -> float:
-    """Of one column of scores (logits), and labels of 0 and 1."""
-    if not len(y):
-        return NAN
-    p = 1 / (1 + np.exp(-scores))
-    return {
-        "accuracy": lambda: sk.accuracy_score(y, scores > 0),
-        "balanced_accuracy": lambda: sk.balanced_accuracy_score(y, scores > 0),
-        "macro_f1": lambda: sk.f1_score(y, scores > 0, zero_division=0.0),
-        "roc_auc": lambda: sk.roc_auc_score(y, scores) if 0 < y.sum() < len(y) else NAN,
-        # scikit-learn says 0 where nothing is positive; here it does not count, as with OGB.
-        "average_precision": lambda: sk.average_precision_score(y, scores) if y.any() else NAN,
-        "brier": lambda: sk.brier_score_loss(y, p, labels=[0, 1], pos_label=1),
-    }[name]()
-
-
-def several(name: str, scores, y) -> float:
-    """Of the scores of several classes."""
-    p, k = scores.softmax(-1).numpy(), scores.size(-1)
-    given = scores.numpy().argmax(1)
-    if k == 2 and name in ("roc_auc", "average_precision", "brier"):
-        return binary(name, scores.diff(dim=-1).squeeze(-1).numpy(), y)
-    return {
-        "accuracy": lambda: sk.accuracy_score(y, given),
-        "balanced_accuracy": lambda: sk.balanced_accuracy_score(y, given),
-        "macro_f1": lambda: sk.f1_score(y, given, average="macro"),
-        "roc_auc": lambda: mean(binary(name, p[:, c], y == c) for c in range(k)),
-        "average_precision": lambda: mean(binary(name, p[:, c], y == c) for c in range(k)),
-        "brier": lambda: sk.brier_score_loss(y, p, labels=range(k)),
-    }[name]()
-
-
-THEIRS = {
-    "mae": sk.mean_absolute_error, "rmse": sk.root_mean_squared_error, "r2": sk.r2_score,
-}  # fmt: skip
-
-
-def by_column(measure: Callable, outputs, target) -> float:
-    """The mean over columns of a function of what is known in each."""
-    each = []
-    for scores, y in zip(outputs.numpy().T, target.double().numpy().T, strict=True):
-        known = ~np.isnan(y)
-        each.append(measure(scores[known], y[known]))
-    return mean(each)
-
-
-def same(name: str, task: str, outputs, target, expected: Callable) -> None:
+def same(name: str, task: str, outputs, target) -> None:
     found = METRICS[name].measures[task](outputs, target)
     assert found.shape == (RUNS,)
     assert found.dtype == torch.float64
-    for value, one, y in zip(found.tolist(), outputs.double(), target, strict=True):
-        assert value == pytest.approx(expected(one, y), rel=1e-12, abs=1e-12, nan_ok=True)
-
-
-# --- all metrics, all inputs
+    for value, one, y in zip(found.tolist(), outputs, target, strict=True):
+        expected = final(name, task, one, y)
+        assert value == pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -181,20 +129,7 @@ def same(name: str, task: str, outputs, target, expected: Callable) -> None:
 @pytest.mark.parametrize("k", [2, 3, 6])
 @pytest.mark.parametrize("name", OF_CLASSES)
 def test_classes(name: str, k: int, change: Change):
-    outputs, target = of_classes(k, change)
-    same(name, "classes", outputs, target, lambda scores, y: several(name, scores, y.numpy()))
-
-
-@pytest.mark.parametrize("k", [3, 6])
-def test_several_classes_are_one_against_the_rest_as_in_scikit_learn(k: int):
-    """Where every class occurs, scikit-learn has functions for several classes, too."""
-    outputs, target = of_classes(k, ties)
-    for name, theirs in {
-        "roc_auc": lambda y, p: sk.roc_auc_score(y, p, multi_class="ovr"),
-        "average_precision": lambda y, p: sk.average_precision_score(np.eye(k)[y], p),
-    }.items():
-        same(name, "classes", outputs, target,
-             lambda scores, y, of=theirs: of(y.numpy(), scores.softmax(-1).numpy()))  # fmt: skip
+    same(name, "classes", *of_classes(k, change))
 
 
 @pytest.mark.parametrize(
@@ -205,12 +140,7 @@ def test_several_classes_are_one_against_the_rest_as_in_scikit_learn(k: int):
 @pytest.mark.parametrize(("columns", "missing"), [(1, 0.0), (3, 0.0), (3, 0.3)])
 @pytest.mark.parametrize("name", OF_CLASSES)
 def test_labels(name: str, columns: int, missing: float, change: Change):
-    outputs, target = of_labels(columns, missing, change)
-
-    def expected(scores, y):
-        return by_column(lambda s, known: binary(name, s, known), scores, y)
-
-    same(name, "labels", outputs, target, expected)
+    same(name, "labels", *of_labels(columns, missing, change))
 
 
 @pytest.mark.parametrize(
@@ -221,22 +151,72 @@ def test_labels(name: str, columns: int, missing: float, change: Change):
 @pytest.mark.parametrize(("columns", "missing"), [(1, 0.0), (3, 0.0), (3, 0.3)])
 @pytest.mark.parametrize("name", OF_VALUES)
 def test_values(name: str, columns: int, missing: float, change: Change):
-    outputs, target = of_values(columns, missing, change)
+    same(name, "values", *of_values(columns, missing, change))
 
-    def one_column(given, y):
-        return THEIRS[name](y, given) if len(y) else NAN
 
-    def expected(given, y):
-        return by_column(one_column, given, y)
+# --- the final values are scikit-learn's: the call that its user would write
 
-    same(name, "values", outputs, target, expected)
+DECIDED = {
+    "accuracy": sk.accuracy_score,
+    "balanced_accuracy": sk.balanced_accuracy_score,
+    "macro_f1": partial(sk.f1_score, average="macro"),
+}
+OF_TWO = {
+    "roc_auc": sk.roc_auc_score,
+    "average_precision": sk.average_precision_score,
+    "brier": sk.brier_score_loss,
+}
+OF_SEVERAL = {
+    "roc_auc": partial(sk.roc_auc_score, multi_class="ovr"),
+    "average_precision": lambda y, p: sk.average_precision_score(np.eye(p.shape[1])[y], p),
+    "brier": sk.brier_score_loss,
+}
+OF_NUMBERS = {
+    "mae": sk.mean_absolute_error, "rmse": sk.root_mean_squared_error, "r2": sk.r2_score,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("k", [2, 3, 6])
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_final_values_of_classes_are_scikit_learns(name: str, k: int):
+    outputs, target = of_classes(k, ties)
+    scores, y = outputs[0].double(), target[0].numpy()
+    p = scores.softmax(-1).numpy()
+    if name in DECIDED:
+        expected = DECIDED[name](y, scores.argmax(-1).numpy())
+    else:
+        expected = OF_TWO[name](y, p[:, 1]) if k == 2 else OF_SEVERAL[name](y, p)
+    assert final(name, "classes", outputs[0], target[0]) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_final_values_of_labels_are_the_mean_over_what_is_known(name: str):
+    outputs, target = of_labels(3, 0.3, as_they_are)
+    each = []
+    for scores, y in zip(outputs[0].double().T, target[0].T, strict=True):
+        scores, y = scores[~y.isnan()].numpy(), y[~y.isnan()].numpy()
+        decided = {**DECIDED, "macro_f1": sk.f1_score}
+        p = 1 / (1 + np.exp(-scores))
+        each.append(decided[name](y, scores > 0) if name in decided else OF_TWO[name](y, p))
+    expected = np.mean(each)
+    assert final(name, "labels", outputs[0], target[0]) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", OF_VALUES)
-def test_several_values_are_the_mean_over_them_as_in_scikit_learn(name: str):
+def test_final_values_of_numbers_are_scikit_learns(name: str):
     outputs, target = of_values(3, 0.0, far_from_zero)
-    same(name, "values", outputs, target,
-         lambda given, y: THEIRS[name](y.double().numpy(), given.numpy()))  # fmt: skip
+    expected = OF_NUMBERS[name](target[0].double().numpy(), outputs[0].double().numpy())
+    assert final(name, "values", outputs[0], target[0]) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_scores_that_are_no_numbers_give_no_final_value(name: str):
+    """scikit-learn refuses them; only what is answered counts for accuracy."""
+    make = {"classes": of_classes(2, as_they_are), "values": of_values(1, 0.0, as_they_are)}
+    task = "classes" if name in OF_CLASSES else "values"
+    outputs, target = make[task]
+    outputs[0, 3] = NAN
+    assert math.isnan(final(name, task, outputs[0], target[0])) == (name not in DECIDED)
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "average_precision"])

@@ -20,6 +20,7 @@ from lcpool.models.own import import_class
 from lcpool.settings import RUNS, TaskName, by_name, flat, in_groups, takes_settings
 from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.device import device_name, in_stacks, pick_device, stack_size
+from lcpool.train.final import check_installed
 from lcpool.train.loop import Trainer, initial_model, training
 from lcpool.train.model import Model, fingerprint, load_tensors
 from lcpool.train.progress import OnEpoch, show_training
@@ -189,6 +190,7 @@ def best_model(
 
 def check_targets(graphs: GraphSet, metric: str = "auto") -> None:
     """Refuse graphs from which nothing can be learnt, and a metric that does not fit them."""
+    check_installed()
     task = TASKS[graphs.task]
     task.check(graphs)
     try:

@@ -26,7 +26,7 @@ from lcpool.train.tasks import LOSS, TASKS, Task
 class Evaluation(NamedTuple):
     """Networks of several runs, on graphs of each."""
 
-    figures: Tensor  # mean loss, and the metric that selects: [runs, 2], float64
+    loss: Tensor  # the mean of each run, [runs], float64
     outputs: Tensor  # as :meth:`Task.outputs` gives them: [runs, graphs, columns]
     target: Tensor  # [runs, graphs], or [runs, graphs, columns]
 
@@ -101,8 +101,9 @@ class Trainer:
         started = time.perf_counter()
         with self._random(self.epoch + 1):
             train_loss = self._train()
-            val = self._evaluate([self.splits[a].val for a in self.active]).figures
-        self._choose(torch.cat([train_loss.unsqueeze(1), val], dim=1).tolist())
+            val = self._evaluate([self.splits[a].val for a in self.active])
+        value = self.task.measure(self.metric, val.outputs, val.target)
+        self._choose(torch.stack([train_loss, val.loss, value], dim=1).tolist())
         self._drop_ended()
         self.pace = time.perf_counter() - started
         self.seconds += self.pace
@@ -149,9 +150,7 @@ class Trainer:
             outputs.append(self.task.outputs(scores, scale, runs))
             targets.append(batch.target.view(runs, -1, *batch.target.shape[1:]))
         loss = torch.stack(sums).sum(0) / torch.stack(known).sum(0).clamp(min=1)
-        output, target = torch.cat(outputs, dim=1), torch.cat(targets, dim=1)
-        value = self.task.measure(self.metric, output, target)
-        return Evaluation(torch.stack([loss, value], dim=1), output, target)
+        return Evaluation(loss, torch.cat(outputs, dim=1), torch.cat(targets, dim=1))
 
     def _choose(self, rows: Sequence[Sequence[float]]) -> None:
         """Record an epoch's figures, and keep the parameters of runs for which it is the best."""
@@ -196,17 +195,18 @@ class Trainer:
 
     def _record(self, rule: str, found: Evaluation) -> None:
         """Keep the figures and the predictions of the test graphs in each run."""
-        measured = {m.name: self.task.measure(m, *found[1:]).tolist() for m in self.task.metrics}
         constant = self.task.constant(found.outputs)
-        outputs, targets = found.outputs.float().cpu().numpy(), found.target.cpu().numpy()
-        for position, (loss, value) in enumerate(found.figures.tolist()):
+        outputs, targets = found.outputs.float().cpu(), found.target.cpu()
+        for position, loss in enumerate(found.loss.tolist()):
             run, test = self.runs[position], self.splits[position].test
-            run.test[rule] = (value, loss)
-            run.measured[rule] = {name: values[position] for name, values in measured.items()}
+            given, target = outputs[position], targets[position]
+            measured = {m.name: self.task.final(m, given, target) for m in self.task.metrics}
+            run.measured[rule] = measured
+            run.test[rule] = (measured[self.metric.name], loss)
             if constant is not None:
                 run.constant[rule] = constant[position]
             run.predictions[rule] = Predictions(
-                test.numpy().astype("uint32"), targets[position], outputs[position]
+                test.numpy().astype("uint32"), target.numpy(), given.numpy()
             )
 
     def state(self) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """How good predictions are: metrics of all runs of a stack at once, on their device.
 
-Every function takes ``outputs`` of shape ``[runs, graphs, columns]`` and what is true, and returns
-a number per run, float64. What cannot be said (ROC-AUC without a positive graph) is NaN. The values
-are scikit-learn's; missing labels and values (NaN) do not count, and a mean over columns leaves out
-those of which nothing can be said, as OGB's evaluation does.
+They select the epoch of each run; what is reported in the end is scikit-learn's
+(:mod:`lcpool.train.final`), and a test holds the two together. Every function takes ``outputs`` of
+shape ``[runs, graphs, columns]`` and what is true, and returns a number per run, float64. What
+cannot be said (ROC-AUC without a positive graph) is NaN. Missing labels and values (NaN) do not
+count, and a mean over columns leaves out those of which nothing can be said, as OGB's evaluation
+does.
 """
 
 from __future__ import annotations

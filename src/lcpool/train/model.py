@@ -313,8 +313,7 @@ class Model:
         if columns is None:
             raise ValueError("there are no graphs to score.")
         target = self._targets(columns)
-        outputs = self.outputs(columns).unsqueeze(0)
-        return float(self.task.measure(wanted, outputs, target.unsqueeze(0)))
+        return self.task.final(wanted, self.outputs(columns), target)
 
     def parts(self, graphs: GraphSet) -> list[str]:
         """The part of the split that each graph is in: "train", "val", "test" or nothing.

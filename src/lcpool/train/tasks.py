@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lcpool.data import GraphSet
+from lcpool.train.final import final
 from lcpool.train.metrics import METRICS, Metric
 
 LOSS = "loss"  # the second rule, after the metric
@@ -51,8 +52,12 @@ class Task:
         return known[wanted]
 
     def measure(self, metric: Metric, outputs: Tensor, target: Tensor) -> Tensor:
-        """A metric of each run, ``[runs]``, from what :meth:`outputs` gives."""
+        """A metric of each run, ``[runs]``, from what :meth:`outputs` gives, on their device."""
         return metric.measures[self.name](outputs, target)
+
+    def final(self, metric: Metric, outputs: Tensor, target: Tensor) -> float:
+        """The same of one run, ``[graphs, columns]``, by scikit-learn: what is reported."""
+        return final(metric.name, self.name, outputs, target)
 
     def check(self, graphs: GraphSet) -> None:
         """Refuse graphs from which nothing can be learnt."""
