@@ -9,7 +9,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.datasets import FakeDataset
 
 from lcpool.data import DatasetError, DataWarning, GraphSet, builtin, checks, load_dataset
-from lcpool.data.graphset import MAX_DEGREE, degree_features, gather_targets
+from lcpool.data.graphset import MAX_DEGREE, degree_features
+from lcpool.data.targets import gather_targets
 
 
 def random_graph(seed: int, nodes: int, edges: int, label: int = 0) -> Data:

@@ -1,9 +1,9 @@
-"""What the readers share: features, edges and targets as the columns of a graph set."""
+"""What the readers share: features and edges as the columns of a graph set."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,14 +14,8 @@ from torch_geometric.utils import cumsum
 
 from lcpool.data.checks import DatasetError, warn_once
 from lcpool.data.files import TOO_MUCH, Array, max_bytes
-from lcpool.data.graphset import (
-    MAX_DEGREE,
-    GraphSet,
-    degree_features,
-    gather_targets,
-)  # fmt: skip
+from lcpool.data.graphset import MAX_DEGREE, GraphSet, degree_features
 from lcpool.data.splits import Split
-from lcpool.settings import TaskName
 
 # The widest range of labels with a column for each value in it, used or not.
 MAX_SPAN = 4096
@@ -63,44 +57,56 @@ def with_categories(
     return graphs
 
 
-def with_words(graphs: GraphSet, words: Words) -> GraphSet:
-    """The graphs with their categories in the columns that ``words`` says.
+def with_words(graphs: GraphSet, words: Words = (), edge_words: Words = ()) -> GraphSet:
+    """The graphs with their categories in the columns that ``words`` and ``edge_words`` say.
 
     What is none of these words is a block of zeros, a category that is not known, and is reported.
     A feature that has none of them is an error: it means something else.
 
     Args:
         graphs: graphs whose categories are words.
-        words: those of as many features, as in :attr:`~lcpool.data.GraphSet.words`.
+        words: those of as many features of the nodes, as in :attr:`~lcpool.data.GraphSet.words`;
+            empty to leave these as they are.
+        edge_words: the same for the edges.
     """
-    if graphs.words == words:
-        return graphs
-    if len(graphs.words) != len(words):
+    if words and graphs.words:
+        x = _in_columns_of(words, graphs.words, graphs.x, graphs.name, "nodes")
+        graphs = replace(graphs, x=x, categories=tuple(map(len, words)), words=words)
+    if edge_words and graphs.edge_words and graphs.edge_attr is not None:
+        attr = _in_columns_of(edge_words, graphs.edge_words, graphs.edge_attr, graphs.name, "edges")
+        sizes = tuple(map(len, edge_words))
+        graphs = replace(graphs, edge_attr=attr, edge_categories=sizes, edge_words=edge_words)
+    return graphs
+
+
+def _in_columns_of(words: Words, own: Words, rows: Tensor, name: str, unit: str) -> Tensor:
+    """Features, whose categories are called ``own``, with a column for each of ``words``."""
+    if own == words:
+        return rows
+    if len(own) != len(words):
         raise DatasetError(
-            f"{graphs.name}: {len(graphs.words)} features of the nodes are words, but "
-            f"{len(words)} are expected."
+            f"{name}: {len(own)} features of the {unit} are words, but {len(words)} are expected."
         )
-    sizes = list(map(len, graphs.words))
-    widths = [*sizes, graphs.num_features - sum(sizes)]
-    *blocks, numbers = torch.split(graphs.x, widths, dim=1)
+    sizes = list(map(len, own))
+    *blocks, numbers = torch.split(rows, [*sizes, rows.size(1) - sum(sizes)], dim=1)
     found = []
-    for block, own, known in zip(blocks, graphs.words, words, strict=True):
-        unknown = [n for n, word in enumerate(own) if word not in known]
-        if own and len(unknown) == len(own):
+    for block, ours, known in zip(blocks, own, words, strict=True):
+        unknown = [n for n, word in enumerate(ours) if word not in known]
+        if ours and len(unknown) == len(ours):
             raise DatasetError(
-                f"{graphs.name}: a feature has {_some(own)}, but {_some(known)} are expected."
+                f"{name}: a feature of the {unit} has {_some(ours)}, but {_some(known)} are "
+                f"expected."
             )
-        if nodes := int(block[:, unknown].sum()):
-            others = _some([own[n] for n in unknown])
+        if count := int(block[:, unknown].sum()):
+            others = _some([ours[n] for n in unknown])
             warn_once(
-                f"{graphs.name}: {nodes} of {len(block)} nodes have {others}, where only "
-                f"{_some(known)} are known: they count as unknown."
+                f"{name}: {count} of {len(block)} {unit} have {others}, where only {_some(known)} "
+                f"are known: they count as unknown."
             )
-        place = {word: n for n, word in enumerate(own)}
+        place = {word: n for n, word in enumerate(ours)}
         columns = [block[:, place[w]] if w in place else block.new_zeros(len(block)) for w in known]
         found.append(torch.stack(columns, dim=1))
-    x = torch.cat([*found, numbers], dim=1)
-    return replace(graphs, x=x, categories=tuple(map(len, words)), words=words)
+    return torch.cat([*found, numbers], dim=1)
 
 
 def _some(words: Sequence[str], most: int = 5) -> str:
@@ -264,53 +270,6 @@ def in_columns(
         edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr[first]),
         **others,
     )
-
-
-def targets(where: str, y: Any, count: int, task: TaskName | None) -> dict[str, Any]:
-    """The fields ``y``, ``classes``, ``task`` and ``target_names`` of a graph set.
-
-    Args:
-        where: how an error calls the targets.
-        y: one per graph: a list, an array, a tensor, a pandas series or frame, or None.
-        count: how many graphs there are.
-        task: what they are, if it is not to be told from them.
-    """
-    names = tuple(map(str, y.columns)) if hasattr(y, "columns") else ()
-    rows = [None] * count if y is None else _listed(where, y)
-    if len(rows) != count:
-        raise DatasetError(f"{where}: {len(rows)} targets for {count} graphs.")
-    column, classes, found = gather_targets(where, rows, task)
-    return {
-        "y": column,
-        "classes": classes,
-        "task": found,
-        "target_names": names if found != "classes" else (),
-    }
-
-
-def with_task(graphs: GraphSet, task: TaskName | None) -> GraphSet:
-    """The graphs with their targets as another kind: whole numbers can be classes or values."""
-    if task in (None, graphs.task) or not graphs.num_outputs:
-        return graphs
-    if graphs.task == "classes" and isinstance(graphs.classes[0], str):
-        raise DatasetError(f"{graphs.name}: the targets are words, which are classes, not {task}.")
-    known = targets(graphs.name, graphs.y, len(graphs), task)
-    return replace(graphs, **known | {"target_names": graphs.target_names})
-
-
-def _listed(where: str, y: Any) -> list[Any]:
-    """The targets one by one."""
-    y = y.to_numpy() if hasattr(y, "to_numpy") else y
-    listed = hasattr(y, "__len__") and hasattr(y, "__iter__")
-    # The keys of a dictionary, and a set in any order, are no targets.
-    if not listed or isinstance(y, str | Mapping | Set):
-        problem = "'y' must be a list, an array, a tensor or a pandas object"
-        raise DatasetError(f"{where}: {problem} with a target per graph, not {type(y).__name__}.")
-    rows = y.tolist() if hasattr(y, "tolist") else list(y)
-    rows = rows if isinstance(rows, list) else [rows]
-    if all(isinstance(row, list) and len(row) == 1 and isinstance(row[0], str) for row in rows):
-        rows = [word for (word,) in rows]  # a frame with one column of words
-    return rows
 
 
 def as_split(parts: Sequence[Array]) -> Split:

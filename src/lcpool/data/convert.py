@@ -16,12 +16,13 @@ from torch_geometric.data import Batch, Data
 
 from lcpool.data import ogb
 from lcpool.data.checks import DatasetError, warn_once
-from lcpool.data.columns import as_split, integer_categories, targets, with_categories
+from lcpool.data.columns import as_split, integer_categories, with_categories
 from lcpool.data.from_networkx import is_networkx, read_networkx
-from lcpool.data.graphset import INTEGERS, GraphSet
+from lcpool.data.graphset import GraphSet
 from lcpool.data.smiles import read_smiles
 from lcpool.data.splits import Split
 from lcpool.data.tables import as_tables, from_frame, graphs_of, is_frame
+from lcpool.data.targets import INTEGERS, targets
 from lcpool.settings import TaskName
 
 # What makes PyG graphs or networkx graphs of those of other packages.

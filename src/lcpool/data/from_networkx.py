@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from lcpool.data.checks import DatasetError
-from lcpool.data.columns import Column, Words, features, in_columns, targets
+from lcpool.data.columns import Column, Words, features, in_columns
 from lcpool.data.graphset import GraphSet
+from lcpool.data.targets import targets
 from lcpool.settings import TaskName
 
 # Attributes of a graph that are its target.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise, starmap
 from numbers import Integral
-from typing import Any, NamedTuple, get_args, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from torch_geometric.utils import cumsum
 
 from lcpool.data.checks import DatasetError, check_columns, warn_once
 from lcpool.data.splits import Split
+from lcpool.data.targets import INTEGERS, gather_targets
 from lcpool.graph.checks import Trust
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
@@ -27,8 +27,6 @@ from lcpool.settings import TaskName
 # Nodes with more neighbours than this share the last degree feature: hubs of social networks have
 # thousands, and a column for each would hold almost nothing.
 MAX_DEGREE = 127
-INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-TASKS: tuple[str, ...] = get_args(TaskName)
 
 
 class GraphBatch(NamedTuple):
@@ -418,113 +416,3 @@ def _gather_edges(name: str, graphs: list[Data]) -> tuple[Tensor, Tensor]:
         parts.append(edges.as_subclass(Tensor).cpu().long() + offset)
         offset += size
     return torch.cat(parts, dim=1), torch.tensor([part.size(1) for part in parts])
-
-
-def gather_targets(
-    name: str, found: Sequence[Any], task: TaskName | None = None
-) -> tuple[Tensor, tuple[int, ...] | tuple[str, ...], TaskName]:
-    """What is known of each graph as a column: ``y``, ``classes`` and ``task`` of a set.
-
-    Args:
-        name: what the set is called, for messages.
-        found: a number, a word, a row of numbers or None for each graph.
-        task: what they are, if it is not to be told from them.
-
-    Example:
-        >>> gather_targets("", ["no", "yes", "no"])
-        (tensor([0, 1, 0]), ('no', 'yes'), 'classes')
-        >>> gather_targets("", [[0, 1], [1, None]])
-        (tensor([[0., 1.],
-                [1., nan]]), (), 'labels')
-    """
-    if task not in (None, *TASKS):
-        raise ValueError(f"'task' must be one of {', '.join(TASKS)}, not {task!r}.")
-    if all(value is None for value in found):
-        return torch.full((len(found),), -1), (), "classes"
-    words = [isinstance(value, str) for value in found]
-    missing = next((g for g, value in enumerate(found) if value is None), None)
-    if any(words) and missing is not None:
-        raise DatasetError(
-            f"{name}: 'y' of graph {missing} is missing; every graph needs its class. Leave the "
-            f"graph out."
-        )
-    if task in (None, "classes") and any(words):
-        if not all(words):
-            word, other = words.index(True), words.index(False)
-            raise DatasetError(
-                f"{name}: 'y' of graph {word} is {found[word]!r}, but that of graph {other} is "
-                f"{found[other]!r}: pass words for all, or for none."
-            )
-        names = tuple(sorted(set(found)))
-        number = {word: n for n, word in enumerate(names)}
-        return torch.tensor([number[word] for word in found]), names, "classes"
-    rows = _target_rows(name, found, "" if task in ("labels", "values") else " or a word")
-    task = _likely_task(rows, found) if task is None else task
-    if task == "classes":
-        numbers = [_class_number(name, g, value) for g, value in enumerate(found)]
-        return torch.tensor(numbers), tuple(sorted(set(numbers))), task
-    if task == "labels" and bool(((rows != 0) & (rows != 1) & ~rows.isnan()).any()):
-        raise DatasetError(f"{name}: labels must be 0, 1 or NaN (missing); pass task='values'.")
-    return rows.float() if task == "labels" else rows, (), task
-
-
-def _likely_task(rows: Tensor, found: Sequence[Any]) -> TaskName:
-    """What the numbers of each graph probably are."""
-    known = rows[~rows.isnan()]
-    if rows.size(1) > 1:
-        return "labels" if bool(((known == 0) | (known == 1)).all()) else "values"
-    # Whole floats are taken for classes, as many datasets have them. A fraction among integers, or
-    # a missing class, is rather a slip: as a class it is an error.
-    fractions = bool((known != known.trunc()).any())
-    whole = any(isinstance(value, Integral) or getattr(value, "dtype", None) in INTEGERS
-                for value in found)  # fmt: skip
-    return "values" if fractions and not whole else "classes"
-
-
-def _target_rows(name: str, found: Sequence[Any], word: str) -> Tensor:
-    """The numbers of each graph as a row of float64; NaN where there is none.
-
-    ``word`` is what they can be otherwise, for messages.
-    """
-    rows: list[Tensor] = []
-    for g, value in enumerate(found):
-        where = f"{name}: 'y' of graph {g} must be"
-        listed = value if isinstance(value, Tensor | list | tuple) else [value]
-        if isinstance(listed, list | tuple):
-            listed = [math.nan if one is None else one for one in listed]
-        try:
-            row = _exact(listed)
-        except (RuntimeError, TypeError, ValueError):
-            raise DatasetError(f"{where} a number, a row of numbers{word}, not {value!r}, "
-                               f"and of one kind for all graphs.") from None  # fmt: skip
-        if row.is_complex() or row.float().isinf().any():
-            raise DatasetError(f"{where} finite real numbers within float32, not {value!r}.")
-        if row.squeeze().dim() > 1:
-            raise DatasetError(f"{where} a row of numbers, not of shape {list(row.shape)}.")
-        rows.append(row.double().flatten())
-        if len(rows[-1]) != len(rows[0]):
-            raise DatasetError(f"{where} {len(rows[0])} number(s), as of graph 0, not {value!r}.")
-    return torch.stack(rows)
-
-
-def _exact(numbers: Any) -> Tensor:
-    """Numbers as a tensor on the host; of Python's floats torch alone would make float32."""
-    found = torch.as_tensor(numbers).detach().cpu()
-    if found.dtype == torch.float32 and not isinstance(numbers, Tensor):
-        return torch.as_tensor(numbers, dtype=torch.float64)
-    return found
-
-
-def _class_number(name: str, g: int, label: Any) -> int:
-    """The label of graph ``g`` as a whole number."""
-    try:
-        number = _exact(label).item()
-        exact = -(2**63) <= number < 2**63 and int(number) == number
-    except (RuntimeError, TypeError, ValueError):
-        exact = False
-    if not exact:
-        raise DatasetError(
-            f"{name}: 'y' of graph {g} must be one class number, not {label!r}; numbers to predict "
-            f"go with task='values' (--task values), several labels with 'labels'."
-        )
-    return int(number)

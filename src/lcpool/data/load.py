@@ -23,7 +23,6 @@ from torch import Tensor
 from lcpool.atomic import read_whole, write_atomically
 from lcpool.data.builtin import builtin, builtin_labels
 from lcpool.data.checks import DatasetError, DataWarning, EdgeCounts, check_columns, warn_once
-from lcpool.data.columns import targets, with_task
 from lcpool.data.convert import convert, single_graphs
 from lcpool.data.files import TextFiles
 from lcpool.data.gcb import GcbFile, read_gcb
@@ -32,6 +31,7 @@ from lcpool.data.ogb import OgbFiles, is_ogb, read_ogb
 from lcpool.data.predefined import as_splits
 from lcpool.data.splits import Split
 from lcpool.data.tables import TableFiles, is_tables, read_folder
+from lcpool.data.targets import targets, with_task
 from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
 from lcpool.settings import TaskName
 

@@ -36,13 +36,13 @@ from lcpool.data.columns import (
     both_ways,
     features,
     in_columns,
-    targets,
 )
 from lcpool.data.files import TOO_MUCH, Array, TextFiles, max_bytes
 from lcpool.data.graphset import GraphSet
 from lcpool.data.predefined import NAMES
 from lcpool.data.smiles import read_smiles
 from lcpool.data.splits import Split
+from lcpool.data.targets import targets
 from lcpool.settings import TaskName
 
 KINDS = ("edges", "nodes", "graphs")

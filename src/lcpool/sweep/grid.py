@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from lcpool.data import GraphSet, Split, load_dataset
-from lcpool.data.columns import with_task
 from lcpool.data.load import is_path, read_dataset
 from lcpool.data.splits import MIN_GRAPHS, digest, resolved
+from lcpool.data.targets import with_task
 from lcpool.models import Architecture
 from lcpool.settings import (
     BACKBONES,

@@ -22,11 +22,12 @@ from lcpool.train.checkpoint import Checkpoint, interrupt_later
 from lcpool.train.device import device_name, in_stacks, pick_device, stack_size
 from lcpool.train.final import check_installed
 from lcpool.train.loop import Trainer, initial_model, training
-from lcpool.train.model import Model, fingerprint, load_tensors
+from lcpool.train.model import Model, fingerprint
 from lcpool.train.progress import OnEpoch, show_training
 from lcpool.train.protocol import Protocol
 from lcpool.train.result import Result
 from lcpool.train.tasks import TASKS
+from lcpool.train.tensors import load_tensors
 
 
 @takes_settings

@@ -1,4 +1,4 @@
-"""A trained network that predicts, and its file."""
+"""A trained network that predicts."""
 
 from __future__ import annotations
 
@@ -9,26 +9,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.data import Data
 
-from lcpool.atomic import read_whole, write_atomically
 from lcpool.data import GraphSet, Split, load_dataset
 from lcpool.data.columns import with_categories, with_words
 from lcpool.data.convert import are_integers, convert, lacks_features, single_graphs
 from lcpool.data.graphset import features_are_degrees, with_degrees
-from lcpool.models import Architecture, Backbone
+from lcpool.models import Backbone
 from lcpool.notebook import card
 from lcpool.settings import TaskName, changed, unnamed
 from lcpool.train.metrics import METRICS
-from lcpool.train.protocol import seeded
+from lcpool.train.model_file import read_model, write_model
 from lcpool.train.tasks import TASKS, Task
 from lcpool.view.levels import PooledGraph, levels_of, recorded
 
 # What a model predicts: all that load_dataset takes.
 Graphs = str | Path | GraphSet | Iterable[Any] | Mapping[str, Any]
-FORMAT = 5
-HOW_TO_SAVE = "Models are written by Model.save and by lcpool train --save."
 # Names of classes, labels or values that a notebook shows.
 MOST_NAMES = 8
 # Graphs evaluated at a time (per run): without gradients they take little memory.
@@ -41,27 +38,6 @@ class Features(NamedTuple):
     width: int
     categories: tuple[int, ...]
     words: tuple[tuple[str, ...], ...]
-
-
-def tensors_of(network: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers by name, sharing memory with the network.
-
-    Unlike ``state_dict``, it includes buffers that are not persistent, as they may change in
-    training too, and tied parameters only once.
-    """
-    named = (*network.named_parameters(), *network.named_buffers())
-    return {name: value.detach() for name, value in named}
-
-
-def load_tensors(network: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Copy the result of :func:`tensors_of` into a network; an error if it does not fit."""
-    own = tensors_of(network)
-    shapes = [{name: value.shape for name, value in of.items()} for of in (own, tensors)]
-    if shapes[0] != shapes[1]:
-        differ = sorted(name for name, _ in shapes[0].items() ^ shapes[1].items())
-        raise ValueError(f"the networks differ in '{differ[0]}'.")
-    for name, value in own.items():
-        value.copy_(tensors[name])
 
 
 def fingerprint(graphs: GraphSet) -> str:
@@ -422,9 +398,11 @@ class Model:
 
     def _with_features(self, graphs: GraphSet) -> GraphSet:
         """The graphs, with words in the columns, or degrees as wide, as in training."""
+        reads_edges = self.network.edge_dims[0] is not None
+        graphs = with_words(
+            graphs, () if self.degrees else self.words, self.edge_words if reads_edges else ()
+        )
         if not self.degrees:
-            if self.words and graphs.words:
-                graphs = with_words(graphs, self.words)
             return graphs
         if not features_are_degrees(graphs):
             raise ValueError(
@@ -433,57 +411,9 @@ class Model:
             )
         return with_degrees(graphs, self.num_features)
 
-    def _check(self) -> None:
-        """Raise unless what was read from a file fits together."""
-        names, scale, k = self.target_names, self.scale, self.num_outputs
-        scaled = None if scale is None else (list(scale.shape), bool(scale.isfinite().all()))
-        fits = {
-            "metric": self.task.metric(self.metric).name == self.metric,
-            "classes": len(self.classes) == (k if self.kind == "classes" else 0)
-            and {type(label) for label in self.classes} in ({int}, {str}, set()),
-            "target_names": len(names) in (0, k) and all(isinstance(name, str) for name in names),
-            "scale": scaled == (([2, k], True) if self.kind == "values" else None),
-            "dataset": isinstance(self.dataset, str),
-            "degrees": isinstance(self.degrees, bool),
-            "run": self.run is None or isinstance(self.run, int),
-            "digest": isinstance(self.digest, str),
-            "split": all(part.dtype == torch.int64 for part in self.split or ()),
-            "categories": all(isinstance(size, int) and size > 0 for size in self.categories)
-            and sum(self.categories) <= self.num_features,
-            "words": not self.words or tuple(map(len, self.words)) == self.categories,
-            "edge_categories": all(isinstance(n, int) and n > 0 for n in self.edge_categories),
-            "edge_words": not self.edge_words
-            or tuple(map(len, self.edge_words)) == self.edge_categories,
-        }
-        if wrong := [name for name, is_right in fits.items() if not is_right]:
-            raise ValueError(f"its '{wrong[0]}' has a wrong value.")
-
     def save(self, path: str | Path) -> None:
         """Write the network and what it needs to predict; :meth:`load` reads it back."""
-        values = {
-            "lcpool": FORMAT,
-            "architecture": asdict(self.network.architecture),
-            "classes": list(self.classes),
-            "mean_nodes": self.mean_nodes,
-            "dataset": self.dataset,
-            "degrees": self.degrees,
-            "num_features": self.num_features,
-            "edge_dim": self.network.edge_dims[0],
-            "num_outputs": self.num_outputs,
-            "kind": self.kind,
-            "target_names": list(self.target_names),
-            "scale": None if self.scale is None else self.scale.cpu(),
-            "metric": self.metric,
-            "run": self.run,
-            "digest": self.digest,
-            "categories": list(self.categories),
-            "words": [list(words) for words in self.words],
-            "edge_categories": list(self.edge_categories),
-            "edge_words": [list(words) for words in self.edge_words],
-            "split": None if self.split is None else list(self.split),
-            "tensors": {name: value.cpu() for name, value in tensors_of(self.network).items()},
-        }
-        write_atomically(values, Path(path))
+        write_model(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path, trust: bool = False) -> Model:
@@ -499,48 +429,4 @@ class Model:
             ValueError: if it is not a model, a class of your own needs ``trust``, or has changed
                 since it was saved.
         """
-        try:
-            values = read_whole(Path(path))
-        except ValueError as error:
-            raise ValueError(f"{path} is no lcpool model: {error} {HOW_TO_SAVE}") from error
-        version = values.get("lcpool") if isinstance(values, dict) else None
-        if not isinstance(version, int) or version != FORMAT:
-            raise ValueError(
-                f"{path} is no lcpool model of format {FORMAT}; train models of earlier versions "
-                f"again. {HOW_TO_SAVE}"
-            )
-        named = values.get("architecture")
-        parts = {"pooling": "pool", "convolution": "conv"}
-        said = {kind: str(named.get(key)) for kind, key in parts.items() if isinstance(named, dict)}
-        for kind, name in said.items():
-            if ":" in name and not trust:
-                raise ValueError(
-                    f"{path} has the {kind} '{name}', whose module would be imported. If you trust "
-                    f"the file and the module, pass trust=True (lcpool predict --trust)."
-                )
-        try:
-            architecture, classes = Architecture(**values["architecture"]), tuple(values["classes"])
-            features, mean_nodes = values["num_features"], values["mean_nodes"]
-            edge_dim = values["edge_dim"]
-            with seeded(0):
-                outputs = values["num_outputs"]
-                network = Backbone(features, outputs, mean_nodes, architecture, edge_dim=edge_dim)
-            load_tensors(network, values["tensors"])
-            own = {name: values[name] for name in ("kind", "scale", "metric", "run", "digest")}
-            split = None if values["split"] is None else Split(*values["split"])
-            model = cls(
-                network, classes, mean_nodes, values["dataset"], values["degrees"],
-                target_names=tuple(values["target_names"]), split=split,
-                categories=tuple(values["categories"]),
-                words=tuple(map(tuple, values["words"])),
-                edge_categories=tuple(values["edge_categories"]),
-                edge_words=tuple(map(tuple, values["edge_words"])), **own,
-            )  # fmt: skip
-            model._check()
-            return model
-        except Exception as error:  # of any kind, as the values may be anything
-            raise ValueError(
-                f"{path} does not fit: it is damaged, or was saved with another "
-                f"{' or '.join(map(repr, said.values()))} than there is now "
-                f"({type(error).__name__}: {error})"
-            ) from error
+        return read_model(cls, Path(path), trust)

@@ -23,10 +23,10 @@ from lcpool.models import Backbone, Output
 from lcpool.models.readout import OURS, readout_names
 from lcpool.nn.gine import EdgeLinear
 from lcpool.pool import Pooled
-from lcpool.train.model import tensors_of
 from lcpool.train.protocol import seeded
 from lcpool.train.stack.layers import KINDS, Stacked, StackedBatchNorm, StackedBias, StackedReadouts
 from lcpool.train.stack.rows import GRAPHS, CannotStackError, RunRows, edges_of, level_of
+from lcpool.train.tensors import tensors_of
 
 __all__ = ["CannotStackError", "Single", "Stack", "as_one", "compare_with_runs"]
 
