@@ -2,13 +2,14 @@
 
     pip install numpyro    # in an environment of its own; no part of `make test`
     python benchmarks/posterior.py draws paper/results/paper/runs-fresh.csv build/draws.csv
-    python benchmarks/posterior.py nuts build/draws.csv
+    python benchmarks/posterior.py nuts build/draws.csv docs/report.md
 
 The first command judges LCPool against every other pooling of a table of runs, and writes what the
-model was given beside what it found. The second needs numpyro and pandas alone: it samples the
-model of :mod:`lcpool.report.hierarchical` again, written as one density with τ, κ and s continuous
-where ours has grids, and prints both. A last contrast is made up: eight datasets in four families,
-one of them strange.
+model was given beside what was found, by as many draws as the report has and by many more. The
+second needs numpyro and pandas alone: it samples the model of :mod:`lcpool.report.hierarchical`
+again, written as one density with τ, κ and s continuous where ours has grids, and writes all three
+into a page, between two marks. A last contrast is made up: eight datasets in four families, one of
+them strange.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ import pandas as pd
 
 MARGIN = 1.0
 SHOWN = ["mean", "sd", "tau", "worse", "equal", "better"]
+REPORT, LONG = "the report's", "the same, longer"
+COMMAND = "python benchmarks/posterior.py nuts"
+BEGIN, END = f"<!-- begin: {COMMAND} -->", f"<!-- end: {COMMAND} -->"
 
 
 def ours(runs: Path, out: Path) -> None:
     """What the model is given, and what the report's sampler finds, as a table."""
     from lcpool.report import Report
-    from lcpool.report.hierarchical import Differences, posterior
+    from lcpool.report.hierarchical import Differences, Sampler, posterior
     from lcpool.report.verdict import FAMILIES, paired
     from lcpool.sweep.results import Results
 
@@ -45,13 +49,15 @@ def ours(runs: Path, out: Path) -> None:
     contrasts["made up"] = Differences.of(made_up, [0.125] * 8, list("aabbbcdd"))
     rows = []
     for other, data in contrasts.items():
-        draws = posterior(data)
-        rows.append({
-            "pool": other, "mean": draws.mu.mean(), "sd": draws.mu.std(),
-            "tau": np.median(draws.tau), **draws.regions(MARGIN)._asdict(),
-            "data": json.dumps([of.tolist() for of in (data.mean, data.squares, data.runs,
-                                                       data.factor, data.families)]),
-        })  # fmt: skip
+        given = (data.mean, data.squares, data.runs, data.factor, data.families)
+        longer = Sampler(data, chains=400, seed=1).run(400, warmup=50)
+        for name, draws in ((REPORT, posterior(data)), (LONG, longer)):
+            rows.append({
+                "pool": other, "sampler": name, "draws": draws.mu.size, "worth": draws.ess,
+                "mean": draws.mu.mean(), "sd": draws.mu.std(), "tau": np.median(draws.tau),
+                **draws.regions(MARGIN)._asdict(),
+                "data": json.dumps([of.tolist() for of in given]),
+            })  # fmt: skip
     out.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(rows).to_csv(out, index=False)
 
@@ -85,33 +91,52 @@ def model(x, squares, runs, factor, families):
     numpyro.factor("squares", (-degrees / 2 * jnp.log(v2) - squares / 2 / v2).sum())
 
 
-def theirs(table: Path) -> None:
-    """The same by NUTS, printed beside ours as Markdown."""
+def theirs(table: Path, page: Path) -> None:
+    """The same by NUTS, written beside ours."""
     import jax
     import numpyro
     from numpyro.diagnostics import summary
     from numpyro.infer import MCMC, NUTS
 
-    numpyro.set_host_device_count(2)
     jax.config.update("jax_enable_x64", True)
-    print("| LCPool against | sampler | " + " | ".join(SHOWN) + " |")
-    print("|---" * (len(SHOWN) + 2) + "|")
-    for row in pd.read_csv(table).to_dict("records"):
-        data = [np.array(of) for of in json.loads(row["data"])]
+    header = ["LCPool against", "sampler", "draws", "worth", "mean of μ", "sd of μ", "median of τ",
+              "worse", "equal", "better"]  # fmt: skip
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+    ours, apart, rhat = pd.read_csv(table), [], []
+    for pool, rows in ours.groupby("pool", sort=False):
+        data = [np.array(of) for of in json.loads(rows["data"].iloc[0])]
         chains = MCMC(NUTS(model, target_accept_prob=0.97), num_warmup=1500, num_samples=5000,
                       num_chains=4, progress_bar=False, chain_method="sequential")  # fmt: skip
         chains.run(jax.random.key(0), *data)
         draws = chains.get_samples()
         mu = np.asarray(draws["mu"])
+        quality = summary(chains.get_samples(group_by_chain=True))["mu"]
+        rhat.append(float(quality["r_hat"]))
         found = {
+            "sampler": "NUTS", "draws": mu.size, "worth": quality["n_eff"],
             "mean": mu.mean(), "sd": mu.std(), "tau": np.median(draws["tau"]),
             "worse": (mu < -MARGIN).mean(), "equal": (abs(mu) <= MARGIN).mean(),
             "better": (mu > MARGIN).mean(),
         }  # fmt: skip
-        worst = summary(chains.get_samples(group_by_chain=True))["mu"]
-        for name, of in (("ours", row), ("NUTS", found)):
-            print(f"| {row['pool']} | {name} | " + " | ".join(f"{of[n]:.3f}" for n in SHOWN) + " |")
-        print(f"<!-- {row['pool']}: R-hat {worst['r_hat']:.3f}, ESS {worst['n_eff']:.0f} -->")
+        for of in (*rows.to_dict("records"), found):
+            figures = [f"{of[name]:.0f}" for name in ("draws", "worth")]
+            figures += [f"{of[name]:.3f}" for name in SHOWN]
+            lines.append(f"| {pool.replace('*', chr(92) + '*')} | {of['sampler']} | "
+                         f"{' | '.join(figures)} |")  # fmt: skip
+        regions = ["worse", "equal", "better"]
+        apart.append([abs(row[name] - found[name])
+                      for row in rows.to_dict("records") for name in regions])  # fmt: skip
+    of_report, of_long = np.array(apart).reshape(-1, 2, 3).max(axis=(0, 2))
+    said = (
+        "The probabilities of the report differ from those of NUTS (numpyro "
+        f"{numpyro.__version__}, R̂ at most {max(rhat):.3f}) by at most {of_report:.3f}, those of "
+        f'longer chains of the same sampler by at most {of_long:.3f}. "Worth" is the number of independent draws of '
+        "the same error."
+    )
+    text = "\n".join([said, "", *lines])
+    before, rest = page.read_text("utf-8").split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", "utf-8")
+    print(text)
 
 
 if __name__ == "__main__":
@@ -122,8 +147,9 @@ if __name__ == "__main__":
     first.add_argument("out", type=Path)
     second = commands.add_parser("nuts")
     second.add_argument("table", type=Path)
+    second.add_argument("page", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "draws":
         ours(arguments.runs, arguments.out)
     else:
-        theirs(arguments.table)
+        theirs(arguments.table, arguments.page)
