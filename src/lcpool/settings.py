@@ -24,7 +24,6 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 SCOPES = NETWORK, POOLING, PROTOCOL = "The network", "The pooling", "The protocol"
 
-BackboneName = Literal["hierarchical", "plain"]
 # What selects the epoch, and is reported; lcpool.train.metrics computes them.
 MetricName = Literal[
     "auto", "accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "brier",
@@ -32,7 +31,7 @@ MetricName = Literal[
 ]  # fmt: skip
 # What is predicted of a graph: one of several classes, several labels of 0 or 1, or numbers.
 TaskName = Literal["classes", "labels", "values"]
-BACKBONES: tuple[str, ...] = get_args(BackboneName)
+BACKBONES = ("hierarchical", "plain")
 PAPER_CONVS = ("gcn", "graphconv")
 # The paper's poolings, by its names: what is compared by default.
 POOLS = (
@@ -180,11 +179,14 @@ class SettingsGroup:
 class NetworkSettings(SettingsGroup):
     """What determines a network, apart from the data; the defaults follow the paper."""
 
-    backbone: BackboneName = setting(
+    backbone: str = setting(
         "hierarchical",
-        "hierarchical: classify by the sum of all convolutions' readouts; plain: by the last one.",
+        "hierarchical: classify by the sum of all convolutions' readouts; plain: by the last one; "
+        "or your own subclass of lcpool.models.Backbone as module:Class.",
         NETWORK,
         plural="backbones",
+        choices=BACKBONES,
+        own=True,
     )
     conv: str = setting(
         "gcn",
@@ -292,6 +294,13 @@ class ProtocolSettings(SettingsGroup):
         PROTOCOL,
         least=0,
         most=1,
+        later=True,
+    )
+    selection_loss: Literal["task", "total"] = setting(
+        "task",
+        "The validation loss that selects an epoch: of the task alone, mean over graphs; total: as "
+        "in training, with the auxiliary losses of the pooling, mean over batches.",
+        PROTOCOL,
         later=True,
     )
 

@@ -8,6 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,10 +98,10 @@ def import_from_here() -> None:
 
 
 def check_own_class(name: str, a: Architecture) -> None:
-    """Import, make and call a user's pooling or convolution once, before any data is read."""
+    """Import, make and call a user's class once, before any data is read."""
     import torch
 
-    from lcpool.models import make_conv, make_pooling
+    from lcpool.models import make_conv, make_pooling, network_class
     from lcpool.models.conv import CALLED as CONV_CALLED
     from lcpool.models.conv import takes_edge_attr
     from lcpool.models.own import own_errors
@@ -114,6 +115,12 @@ def check_own_class(name: str, a: Architecture) -> None:
         more, edge_dim = ({"edge_attr": torch.ones(4, 1)}, 1) if needed else ({}, None)
         conv = _made(name, a.hidden, lambda: make_conv(name, a.hidden, BatchNorm, edge_dim))
         _called(name, lambda: conv(x, edges, **more), CONV_CALLED)
+        return
+    if name == a.backbone:
+        with own_errors(name):
+            network = network_class(name)
+        made_of = replace(a, conv="gcn")  # another may need edge attributes
+        _made(name, a.hidden, lambda: network(1, 2, 4.0, made_of))
         return
     pool = _made(name, a.hidden, lambda: make_pooling(name, a.hidden, 1, a))
     out = _called(name, lambda: pool(x, edges, None, torch.tensor([0, 0, 1, 1])), CALLED)

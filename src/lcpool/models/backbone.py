@@ -14,6 +14,7 @@ from lcpool.data import GraphBatch, GraphSet
 from lcpool.data.checks import warn_once
 from lcpool.graph.edges import Edges
 from lcpool.models.conv import CONVS, make_conv, takes_edge_attr
+from lcpool.models.own import import_class
 from lcpool.models.pooling import keeps_edge_attr, make_pooling, pooling_name
 from lcpool.models.readout import Readout, readout_names
 from lcpool.nn.conv import convolve
@@ -46,8 +47,8 @@ class Architecture(NetworkSettings):
 
     @property
     def own_classes(self) -> tuple[str, ...]:
-        """The pooling and the convolution that are the user's own, as ``module:Class``."""
-        return tuple(name for name in (self.pool, self.conv) if ":" in name)
+        """The pooling, convolution and network that are the user's own, as ``module:Class``."""
+        return tuple(name for name in (self.pool, self.conv, self.backbone) if ":" in name)
 
 
 class Output(NamedTuple):
@@ -62,6 +63,10 @@ class Backbone(nn.Module):
 
     Each conv is ``depth`` convolutions. A readout is taken after the last of them. Every hidden
     linear layer and every convolution is followed by the norm, ReLU and dropout.
+
+    A network of your own, ``--backbone module:Class``, is a subclass that puts other layers in the
+    places of ``pre``, ``convs``, ``norms``, ``readouts`` or ``post``, or overrides
+    ``hierarchical``.
 
     Args:
         in_channels: width of the input features.
@@ -111,10 +116,15 @@ class Backbone(nn.Module):
         self.pools = nn.ModuleList(pools)
         readouts = [Readout(a.readout, hidden) for _ in range(levels)]
         self.readouts = nn.ModuleList(readouts)
-        self.summary: nn.Module = CombinedReadout(a.backbone == "hierarchical")
+        self.summary: nn.Module = CombinedReadout(self.hierarchical)
         self.post = nn.Sequential(
             nn.Linear(readouts[0].width, hidden), *activated(), nn.Linear(hidden, num_outputs)
         )
+
+    @property
+    def hierarchical(self) -> bool:
+        """Whether the readouts of all levels are added; else the last one counts alone."""
+        return self.architecture.backbone == "hierarchical"
 
     @classmethod
     def of(cls, graphs: GraphSet, architecture: Architecture) -> Backbone:
@@ -167,6 +177,16 @@ class Backbone(nn.Module):
         for i in range(level * depth, (level + 1) * depth):
             x = self.norms[i](convolve(self.convs[i], x, edges, edge_weight, edge_attr))
         return x
+
+
+def network_class(name: str) -> type[Backbone]:
+    """The class of the backbone ``name``: this one, or the user's own as ``module:Class``."""
+    if ":" not in name:
+        return Backbone
+    cls = import_class(name)
+    if not (isinstance(cls, type) and issubclass(cls, Backbone)):
+        raise TypeError(f"'{name}' must be a subclass of lcpool.models.Backbone, not {cls!r}.")
+    return cls
 
 
 @torch.no_grad()

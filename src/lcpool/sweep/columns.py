@@ -51,7 +51,7 @@ _METRICS = tuple(
 
 COLUMNS = (
     Column("dataset", "TEXT", WHICH, "name of the data"),
-    Column("backbone", "TEXT", WHICH, "`hierarchical` or `plain`"),
+    Column("backbone", "TEXT", WHICH, "`hierarchical`, `plain`, or `module:Class`"),
     Column("conv", "TEXT", WHICH, "the graph convolution, or `module:Class`"),
     Column("pool", "TEXT", WHICH, "the pooling's paper name, or `module:Class`"),
     Column("run", "INTEGER", WHICH, "number of the run in its cell, from 0"),

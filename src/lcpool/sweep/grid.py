@@ -277,7 +277,9 @@ def make_jobs(
             scheme = schemes[asked.dataset, asked.protocol.split]
             metric = _metric(asked)
             cell = replace(asked, protocol=replace(asked.protocol, split=scheme, metric=metric))
-            network = replace(cell.architecture, backbone="hierarchical")
+            network = cell.architecture
+            if network.backbone in BACKBONES:  # One class makes both; another's are jobs apart.
+                network = replace(network, backbone="hierarchical")
             key = config_text(network, replace(cell.protocol, split="shared"))
             runs = alike.setdefault((cell.dataset, key), {})
             runs[cell] = max(grid.runs, runs.get(cell, 0))

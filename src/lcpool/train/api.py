@@ -229,11 +229,11 @@ def edge_fingerprint(graphs: GraphSet) -> str:
 
 
 def own_code(architecture: Architecture) -> str:
-    """Digests of the files that define the user's own pooling and convolution; "" without any.
+    """Digests of the files that define the user's own classes; "" without any.
 
     After a file has changed, a training is not continued from an older checkpoint.
     """
-    return "".join(map(_code, (architecture.pool, architecture.conv)))
+    return "".join(map(_code, architecture.own_classes))
 
 
 def _code(name: str) -> str:

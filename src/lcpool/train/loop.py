@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from lcpool.data import GraphBatch, GraphSet, Split
-from lcpool.models import Architecture, Backbone, Output
-from lcpool.settings import BackboneName
+from lcpool.models import Architecture, Backbone, Output, network_class
 from lcpool.train.checkpoint import Checkpoint
 from lcpool.train.model import EVAL_BATCH
 from lcpool.train.protocol import EpochChoice, Protocol, seeded
@@ -53,7 +52,7 @@ class Trainer:
         protocol: Protocol,
         numbers: Sequence[int],
         splits: Sequence[Split] | None = None,
-        backbones: Sequence[BackboneName] | None = None,
+        backbones: Sequence[str] | None = None,
     ) -> None:
         self.graphs, self.protocol = graphs, protocol
         self.task = TASKS[graphs.task]
@@ -101,7 +100,8 @@ class Trainer:
         started = time.perf_counter()
         with self._random(self.epoch + 1):
             train_loss = self._train()
-            val = self._evaluate([self.splits[a].val for a in self.active])
+            total = self.protocol.selection_loss == "total"
+            val = self._evaluate([self.splits[a].val for a in self.active], total)
         value = self.task.measure(self.metric, val.outputs, val.target)
         self._choose(torch.stack([train_loss, val.loss, value], dim=1).tolist())
         self._drop_ended()
@@ -136,15 +136,23 @@ class Trainer:
         return None if self.scale is None else self.scale[self.active]
 
     @torch.no_grad()
-    def _evaluate(self, indices: Sequence[Tensor]) -> Evaluation:
-        """Evaluate the active runs, each on its own graphs."""
+    def _evaluate(self, indices: Sequence[Tensor], total: bool = False) -> Evaluation:
+        """Evaluate the active runs, each on its own graphs.
+
+        The loss is the task's, mean over graphs; if ``total``, that of training, mean over batches.
+        """
         self.stack.model.eval()
         runs, scale = len(indices), self._active_scale()
+        size = self.protocol.batch_size if total else EVAL_BATCH
         sums, known, outputs, targets = [], [], [], []
-        for parts in zip(*(torch.split(index, EVAL_BATCH) for index in indices), strict=True):
+        for parts in zip(*(torch.split(index, size) for index in indices), strict=True):
             batch = self.graphs.batch(torch.cat(parts))
-            scores = self.stack(batch, runs).logits
+            out = self.stack(batch, runs)
+            scores = out.logits
             losses, count = self.task.losses(scores, batch.target, scale, runs)
+            if total:
+                losses = run_losses(out, batch, runs, self.task, scale).unsqueeze(-1)
+                count = torch.ones_like(count)
             sums.append(losses.double().sum(-1))
             known.append(count)
             outputs.append(self.task.outputs(scores, scale, runs))
@@ -269,7 +277,7 @@ def initial_model(
 ) -> Backbone:
     """The network with which a run begins."""
     with seeded(protocol.init_seed(number)):
-        return Backbone.of(graphs, architecture)
+        return network_class(architecture.backbone).of(graphs, architecture)
 
 
 def run_losses(

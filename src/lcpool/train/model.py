@@ -421,7 +421,7 @@ class Model:
 
         Args:
             path: the file.
-            trust: allow the file to name classes of your own as its pooling or convolution
+            trust: allow the file to name classes of your own as pooling, convolution or network
                 (``module:Class``). Their modules are imported, which executes their code.
 
         Raises:

@@ -10,7 +10,7 @@ import torch
 
 from lcpool.atomic import read_whole, write_atomically
 from lcpool.data import Split
-from lcpool.models import Architecture, Backbone
+from lcpool.models import Architecture, network_class
 from lcpool.train.protocol import seeded
 from lcpool.train.tensors import load_tensors, tensors_of
 
@@ -62,7 +62,7 @@ def read_model(cls: type[Model], path: Path, trust: bool) -> Model:
             f"again. {HOW_TO_SAVE}"
         )
     named = values.get("architecture")
-    parts = {"pooling": "pool", "convolution": "conv"}
+    parts = {"pooling": "pool", "convolution": "conv", "network": "backbone"}
     said = {kind: str(named.get(key)) for kind, key in parts.items() if isinstance(named, dict)}
     for kind, name in said.items():
         if ":" in name and not trust:
@@ -76,7 +76,8 @@ def read_model(cls: type[Model], path: Path, trust: bool) -> Model:
         edge_dim = values["edge_dim"]
         with seeded(0):
             outputs = values["num_outputs"]
-            network = Backbone(features, outputs, mean_nodes, architecture, edge_dim=edge_dim)
+            made = network_class(architecture.backbone)
+            network = made(features, outputs, mean_nodes, architecture, edge_dim=edge_dim)
         load_tensors(network, values["tensors"])
         own = {name: values[name] for name in ("kind", "scale", "metric", "run", "digest")}
         split = None if values["split"] is None else Split(*values["split"])

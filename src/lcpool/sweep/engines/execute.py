@@ -146,11 +146,12 @@ def train_stack(
         yield EpochDone(trainer.epoch, going, len(runs), shown)
     yield from map(Noted, notes)
     if trainer.tested:
-        yield Finished(_rows(trainer, [cell for cell, _ in runs], json.dumps(mates)))
+        yield Finished(rows_of(trainer, [cell for cell, _ in runs], json.dumps(mates)))
     return trainer.tested
 
 
-def _rows(trainer: Trainer, cells: Sequence[Cell], mates: str) -> list[Row]:
+def rows_of(trainer: Trainer, cells: Sequence[Cell], mates: str) -> list[Row]:
+    """What the store keeps of the runs of a trainer that has tested them."""
     device, epochs = trainer.graphs.x.device, sum(run.epochs for run in trainer.runs)
     common = {
         "peak_memory": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,

@@ -53,7 +53,7 @@ class Stack:
             parts = [of_run[name] for of_run in modules]
             if has_parameters(parts[0]):
                 self._replace(name, parts)
-        hierarchical = [model.architecture.backbone == "hierarchical" for model in models]
+        hierarchical = [model.hierarchical for model in models]
         if len(set(hierarchical)) > 1:
             self.model.summary = self.leaves["summary"] = StackedReadouts(hierarchical)
         for module in self.model.modules():
