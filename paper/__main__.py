@@ -1,4 +1,4 @@
-"""``python -m paper report``, ``audit`` and ``readme``, from the root of the repository."""
+"""``python -m paper report``, ``audit``, ``readme`` and ``chain``, from the root."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from lcpool.sweep.results import Results
-from paper import readme
+from paper import chain, readme
 from paper.audit import Audit
 from paper.reproduction import Reproduction
 
@@ -25,7 +25,14 @@ def main(arguments: list[str] | None = None) -> None:
     figures = commands.add_parser("readme", help="the figures of the README")
     figures.add_argument("results", type=Path, help="folder with paper/runs-fresh.csv and the rest")
     figures.add_argument("readme", type=Path, help="the file with the two marks")
+    chained = commands.add_parser("chain", help="train the harness's seed 0 ten times in a row")
+    chained.add_argument("grid", type=Path, help="a file as for 'lcpool bench --file'")
+    chained.add_argument("store", type=Path, help="the store that gets the runs")
+    chained.add_argument("-d", "--datasets", nargs="+", help="these of the file's datasets alone")
     chosen = parser.parse_args(arguments)
+    if chosen.command == "chain":
+        chain.train(chosen.grid, chosen.store, chosen.datasets)
+        return
     if chosen.command == "report":
         both = Reproduction.of(Results.read(*chosen.runs), audit=chosen.audit)
         written = both.write(chosen.out)
