@@ -130,7 +130,7 @@ def theirs(table: Path, page: Path) -> None:
     said = (
         "The probabilities of the report differ from those of NUTS (numpyro "
         f"{numpyro.__version__}, R̂ at most {max(rhat):.3f}) by at most {of_report:.3f}, those of "
-        f'longer chains of the same sampler by at most {of_long:.3f}. '
+        f"longer chains of the same sampler by at most {of_long:.3f}. "
         '"Worth" is the number of independent draws of the same error.'
     )
     text = "\n".join([said, "", *lines])

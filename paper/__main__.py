@@ -1,4 +1,4 @@
-"""``python -m paper report``, ``audit``, ``readme`` and ``chain``, from the root."""
+"""``python -m paper report``, ``audit``, ``readme``, ``harness`` and ``chain``, from the root."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from lcpool.sweep.results import Results
-from paper import chain, readme
+from paper import chain, readme, two_readings
 from paper.audit import Audit
 from paper.reproduction import Reproduction
 
@@ -29,15 +29,19 @@ def main(arguments: list[str] | None = None) -> None:
     chained.add_argument("grid", type=Path, help="a file as for 'lcpool bench --file'")
     chained.add_argument("store", type=Path, help="the store that gets the runs")
     chained.add_argument("-d", "--datasets", nargs="+", help="these of the file's datasets alone")
+    both = commands.add_parser("harness", help="both readings of the paper beside its figures")
+    both.add_argument("results", type=Path, help="folder with harness/runs.csv and the rest")
     chosen = parser.parse_args(arguments)
     if chosen.command == "chain":
         chain.train(chosen.grid, chosen.store, chosen.datasets)
         return
     if chosen.command == "report":
-        both = Reproduction.of(Results.read(*chosen.runs), audit=chosen.audit)
-        written = both.write(chosen.out)
-        for analysis in both.analyses:
+        reproduced = Reproduction.of(Results.read(*chosen.runs), audit=chosen.audit)
+        written = reproduced.write(chosen.out)
+        for analysis in reproduced.analyses:
             print(analysis)
+    elif chosen.command == "harness":
+        written = [two_readings.write(chosen.results)]
     elif chosen.command == "readme":
         written = [readme.write(chosen.results, chosen.readme)]
     else:
