@@ -216,8 +216,10 @@ def _nearness(found: list[Reading]) -> str:
             one.name, one.rule, str(len(one.cells)),
             *(_number(x) for x in near[:4]), str(near.groups),
         ])  # fmt: skip
-    header = ["reading", "epoch by validation", "cells", "distance to the paper, points",
-              "if it were exactly right", "correlation", "correlation of leads", "groups"]  # fmt: skip
+    header = [
+        "reading", "epoch by validation", "cells", "distance to the paper, points",
+        "if it were exactly right", "correlation", "correlation of leads", "groups",
+    ]  # fmt: skip
     return (
         f"{STYLE.grid(header, rows)}\n\nThe distance is a root mean square over cells. It would be "
         "that of the next column by the noise of test graphs and runs alone."

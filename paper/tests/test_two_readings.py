@@ -107,6 +107,7 @@ def test_what_is_written(folder):
     assert "No runs yet." in path.read_text("utf-8")
     Results(by_their_names(made({}))).write(folder / "harness/runs.csv")
     text = write(folder).read_text("utf-8")
-    assert text.startswith("plan\n") and text.endswith("\nend\n")
+    assert text.startswith("plan\n")
+    assert text.endswith("\nend\n")
     assert "old" not in text
     assert text == write(folder).read_text("utf-8")
