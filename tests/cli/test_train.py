@@ -248,7 +248,7 @@ OTHER_VALUES = {
     "hops": 2, "runs": 4, "lr": 0.1, "batch_size": 9, "epochs": 7, "patience": 6,
     "metric": "roc_auc",
     "split": "shared", "seed": 11, "depth": 2, "readout": "sum", "dropout": 0.5,
-    "weight_decay": 0.01,
+    "weight_decay": 0.01, "selection_loss": "total",
 }  # fmt: skip
 OTHER = {
     name: (f"--{'no-' if value is False else ''}{name.replace('_', '-')}",)

@@ -346,10 +346,10 @@ def in_the_middle_of_epoch(monkeypatch, epoch, action):
     """Let something happen after an epoch's training, before its validation."""
     evaluate = Trainer._evaluate
 
-    def patched(trainer, indices):
+    def patched(trainer, *parts):
         if trainer.epoch == epoch - 1:
             action()
-        return evaluate(trainer, indices)
+        return evaluate(trainer, *parts)
 
     monkeypatch.setattr(Trainer, "_evaluate", patched)
 
@@ -452,10 +452,10 @@ graphs, options = builtin(num_graphs=40), json.loads(sys.argv[1])
 Run.ended = lambda run, protocol: run.epochs >= (6, 4, 2)[run.number]
 evaluate = Trainer._evaluate
 
-def press_ctrl_c(trainer, indices):
+def press_ctrl_c(trainer, *parts):
     if trainer.epoch == 2:
         os.kill(os.getpid(), signal.SIGINT)
-    return evaluate(trainer, indices)
+    return evaluate(trainer, *parts)
 
 Trainer._evaluate = press_ctrl_c
 try:

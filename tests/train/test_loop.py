@@ -90,7 +90,7 @@ class Scripted(Trainer):
         losses = [self.train_losses.get((a, self.epoch + 1), 1.0) for a in self.active]
         return torch.tensor(losses, dtype=torch.float64)
 
-    def _evaluate(self, indices):
+    def _evaluate(self, indices, total=False):
         if torch.equal(indices[0], self.splits[self.active[0]].test):
             epoch, run = self.marks.detach().double().unbind(1)
             return self._evaluated(run, epoch, indices)

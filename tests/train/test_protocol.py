@@ -56,6 +56,7 @@ def test_the_defaults_are_the_papers():
         "split": "fresh",
         "seed": 0,
         "weight_decay": 0.0,
+        "selection_loss": "task",
     }
     assert RULES == ("accuracy", "loss")
 

@@ -644,8 +644,17 @@ def test_a_model_knows_the_words_of_edges(tmp_path):
     trained.model.save(tmp_path / "m.pt")
     model = Model.load(tmp_path / "m.pt")
     assert len(model.predict(known)) == 12
-    with pytest.raises(ValueError, match="'double'"):  # as wide, but triple would be read as single
-        model.predict(bonds("single", "triple"))
-    other = replace(known, edge_words=(("single", "double"),))
-    with pytest.raises(ValueError, match="order"):
-        model.predict(other)
+    assert model.edge_words == known.edge_words
+    # A word is in its own column, in whatever order the words come or if it is alone.
+    swapped = replace(known, edge_words=(("single", "double"),), edge_attr=known.edge_attr.flip(1))
+    assert torch.equal(model.outputs(swapped), model.outputs(known))
+    alone = bonds("single")
+    moved = with_words(alone, edge_words=model.edge_words)
+    assert moved.edge_attr.tolist() == [[0, 1]] * len(alone.edge_attr)
+    # As wide, triple would be read as single: it is unknown.
+    with pytest.warns(DataWarning, match="'triple'"):
+        seen = model.outputs(bonds("double", "triple"))
+    unknown = replace(known, edge_attr=known.edge_attr * torch.tensor([1.0, 0.0]))
+    assert torch.equal(seen, model.outputs(unknown))
+    with pytest.raises(ValueError, match="'triple'"):  # nothing is known
+        model.predict(bonds("triple"))

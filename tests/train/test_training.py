@@ -112,7 +112,7 @@ def test_a_model_that_cannot_be_saved_is_not_lost(tmp_path, monkeypatch):
     command = ["train", "builtin", "--pool", "nopool", "--hidden", "8", "--runs", "1"]
     command += ["--epochs", "2", "--checkpoints", str(folder), "--save", str(model)]
     with monkeypatch.context() as patch:
-        patch.setattr("lcpool.train.model.write_atomically", full)
+        patch.setattr("lcpool.train.model_file.write_atomically", full)
         done = CliRunner().invoke(app, command)
     assert done.exit_code == 1
     assert re.search(r"\d+\.\d\d %", done.stdout)

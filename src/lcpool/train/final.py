@@ -36,7 +36,7 @@ def final(metric: str, task: str, outputs: Tensor, target: Tensor) -> float:
         >>> import torch
         >>> outputs, target = torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 1.0]]), [0, 1, 1]
         >>> final("roc_auc", "classes", outputs, torch.tensor(target))
-        1.0
+        0.75
     """
     of = {"classes": _of_classes, "labels": _of_labels, "values": _of_values}[task]
     if metric not in DECIDED and not outputs.isfinite().all():  # which scikit-learn refuses
