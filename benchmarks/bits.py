@@ -27,8 +27,8 @@ from typing import Any
 import torch
 
 from lcpool.data import load_dataset
-from lcpool.models import BACKBONES, CONVS
-from lcpool.settings import POOLS
+from lcpool.models import BACKBONES
+from lcpool.settings import PAPER_CONVS, POOLS
 from lcpool.train import RULES, Result, Trainer, train
 
 # Columns of a table of runs that must come out the same, and where they are in a run.
@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--datasets", nargs="+", default=["MUTAG", "ENZYMES"])
     parser.add_argument("--pools", nargs="+", default=list(POOLS))
     parser.add_argument("--backbones", nargs="+", default=list(BACKBONES))
-    parser.add_argument("--convs", nargs="+", default=list(CONVS))
+    parser.add_argument("--convs", nargs="+", default=list(PAPER_CONVS))
     parser.add_argument("--num-runs", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--device", default="cpu")

@@ -55,14 +55,14 @@ def main() -> None:
         titles.append(f"{name}\n{levels[name].num_nodes} nodes, {count} {word}")
     # Two rows of three: readable on a phone, too.
     figure = Figure(figsize=(7.2, 5.3), layout="constrained")
-    axes = figure.subplots(2, 3).flat
+    axes = list(figure.subplots(2, 3).flat)
     for axis, title in zip(axes, titles, strict=True):
         axis.set_title(title, fontsize=11, color=INK)
         axis.set_aspect("equal")
         axis.set_axis_off()
     edges_on(axes[0], where, edge_index)
     nodes_on(axes[0], where, [PALETTE[0]] * len(where), np.full(len(where), 0.9))
-    for axis, (name, level) in zip(list(axes)[1:], levels.items(), strict=True):
+    for axis, (name, level) in zip(axes[1:], levels.items(), strict=True):
         kept = where[level.perm]
         axis.scatter(*where.T, s=5, color="#d4d7dc")
         edges_on(axis, kept, level.edge_index, level.new)
