@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.ops.threads import arrays, compiled
+from lcpool.ops.threads import arrays, compiled, sum_rows
 
 __all__ = ["readout", "readout_backward", "softmax", "softmax_backward"]
 
@@ -16,13 +16,13 @@ __all__ = ["readout", "readout_backward", "softmax", "softmax_backward"]
 def readout(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     out = x.new_empty(ptr.numel() - 1, 2 * x.size(1))
     ties = torch.empty(ptr.numel() - 1, x.size(1), dtype=torch.int32)
-    mean_and_max(*arrays(x, ptr, out, ties))
+    sum_rows(mean_and_max, ptr.numel() - 1, 2 * x.numel(), x, ptr, out, ties)
     return out, ties
 
 
 def readout_backward(grad: Tensor, x: Tensor, ptr: Tensor, out: Tensor, ties: Tensor) -> Tensor:
     grad_x = torch.empty_like(x)
-    readout_gradients(*arrays(grad, x, ptr, out, ties, grad_x))
+    sum_rows(readout_gradients, ptr.numel() - 1, x.numel(), grad, x, ptr, out, ties, grad_x)
     return grad_x
 
 
@@ -39,10 +39,10 @@ def softmax_backward(grad: Tensor, h: Tensor, ptr: Tensor) -> Tensor:
 
 
 @compiled
-def mean_and_max(x, ptr, out, ties):
-    """Σ x / n ‖ max x, zeros for an empty graph."""
+def mean_and_max(start, stop, x, ptr, out, ties):
+    """Σ x / n ‖ max x of some graphs, zeros for an empty one."""
     width = x.shape[1]
-    for g in range(ptr.size - 1):
+    for g in range(start, stop):
         for c in range(width):
             out[g, c] = 0
             out[g, width + c] = 0
@@ -63,17 +63,21 @@ def mean_and_max(x, ptr, out, ties):
 
 
 @compiled
-def readout_gradients(grad, x, ptr, out, ties, grad_x):
+def readout_gradients(start, stop, grad, x, ptr, out, ties, grad_x):
     """1/n of the mean's gradient to each node, the maximum's to those that share it."""
     width = x.shape[1]
-    for g in range(ptr.size - 1):
+    # Computed per graph and only chosen per node: that loop becomes vector instructions.
+    of_mean, of_both = np.empty((2, width), x.dtype)
+    for g in range(start, stop):
         share = grad.dtype.type(1) / max(ptr[g + 1] - ptr[g], 1)
+        most = out[g, width:]
+        for c in range(width):
+            value = grad[g, c] * share
+            of_mean[c] = value
+            of_both[c] = value + grad[g, width + c] / ties[g, c]
         for i in range(ptr[g], ptr[g + 1]):
             for c in range(width):
-                value = grad[g, c] * share
-                if x[i, c] == out[g, width + c]:
-                    value += grad[g, width + c] / ties[g, c]
-                grad_x[i, c] = value
+                grad_x[i, c] = of_both[c] if x[i, c] == most[c] else of_mean[c]
 
 
 @compiled
