@@ -1,5 +1,6 @@
 """The package as a whole."""
 
+import os
 import re
 import subprocess
 import sys
@@ -41,9 +42,11 @@ def test_typed():
     assert (Path(lcpool.__file__).parent / "py.typed").exists()
 
 
-def run(code, check):
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=check, timeout=250)
+def run(code, check, **environment):
+    command, env = [sys.executable, "-c", code], {**os.environ, **environment}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=check, timeout=250, env=env
+    )
 
 
 # What is imported by and by must not bring what only later steps need.
@@ -154,12 +157,26 @@ def test_kernels_work_where_nothing_can_be_cached():
 
 
 @pytest.mark.slow
-def test_numba_is_not_required():
+def test_without_numba_layers_work_and_name_it_once():
     code = (
-        "import sys; sys.modules['numba'] = None\n"
+        "import sys, warnings; sys.modules['numba'] = None\n"
         "import torch, lcpool\n"
-        "out = lcpool.LCPooling(4)(torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]]))\n"
-        "print(out.edge_index.shape[0])"
+        "with warnings.catch_warnings(record=True) as said:\n"
+        "    warnings.simplefilter('always')\n"
+        "    for pool in (lcpool.LCPooling(4), lcpool.CellPooling(4)):\n"
+        "        out = pool(torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]]))\n"
+        "print(out.edge_index.shape[0], sum('numba' in str(one.message) for one in said))"
     )
     done = run(code, check=True)
-    assert done.stdout.strip() == "2"
+    assert done.stdout.split() == ["2", "1"]
+
+
+@pytest.mark.slow
+def test_compiling_is_announced_once_and_only_where_kernels_are_compiled(tmp_path):
+    code = (
+        "import torch, lcpool\n"
+        "for _ in range(2):\n"
+        "    lcpool.TopKPooling(4)(torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]]))"
+    )
+    said = [run(code, check=True, NUMBA_CACHE_DIR=str(tmp_path)).stderr for _ in range(2)]
+    assert [text.count("lcpool") for text in said] == [1, 0]

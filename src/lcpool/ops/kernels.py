@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from torch import Tensor
 
+from lcpool.warn import warn_caller
+
 if TYPE_CHECKING:
     from lcpool.graph.assignment import Assignment
     from lcpool.graph.checks import Checks
@@ -226,8 +228,14 @@ def kernels(like: Tensor) -> Kernels:
 
 @cache
 def cpu_kernels() -> Kernels | None:
-    """The numba kernels, or None where numba is not installed."""
-    return _compiled("cpu")
+    """The numba kernels; None, with a warning, where numba is not installed."""
+    found = _compiled("cpu")
+    if found is None:
+        warn_caller(
+            "numba is not installed: on a CPU lcpool's layers run in plain torch, several times "
+            "as slow. Install it: pip install numba."
+        )
+    return found
 
 
 @cache

@@ -12,6 +12,8 @@ on the threading layer. The kernels release the GIL; nothing else is needed.
 from __future__ import annotations
 
 import ctypes
+import logging
+import multiprocessing
 import os
 import sys
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from typing import Any
 
 import torch
 from numba import njit
+from numba.core import event
 from torch import Tensor
 
 from lcpool.process import PROCESS
@@ -29,6 +32,29 @@ from lcpool.process import PROCESS
 Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 # A second thread pays from this many additions on.
 SUMS_PER_THREAD = 2**19
+
+
+class Announcement(event.Listener):  # type: ignore[misc]
+    """Says once that kernels are compiled, which takes some seconds.
+
+    It is one line on stderr, unless the program sets up logging otherwise.
+    """
+
+    said = False
+
+    def on_start(self, compiling: Any) -> None:
+        module = compiling.data["dispatcher"].py_func.__module__
+        if module.partition(".")[0] == "lcpool" and not self.said:
+            self.said = True
+            logging.getLogger("lcpool").warning(
+                "lcpool compiles its CPU kernels: once, for about ten seconds."
+            )
+
+    def on_end(self, compiling: Any) -> None: ...
+
+
+if multiprocessing.parent_process() is None:  # Workers are silent.
+    event.register("numba:compile", Announcement())
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
