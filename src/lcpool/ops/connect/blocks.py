@@ -28,8 +28,11 @@ class RowSearch(Protocol):
     def most_edges(self) -> Tensor:
         """A bound on the entries of each row, much faster to find than the entries."""
 
-    def rows(self, start: int, stop: int) -> Tensor:
-        """The entries of rows ``start`` to ``stop``, sorted, as edges ``[2, num_edges]``."""
+    def rows(self, start: int, stop: int, in_pairs: bool = False) -> Tensor:
+        """The entries of rows ``start`` to ``stop``, sorted, as edges ``[2, num_edges]``, int64.
+
+        ``in_pairs``, they are int32, source and target side by side in memory, as in a file.
+        """
 
 
 class Blocks:
@@ -61,7 +64,7 @@ class Blocks:
     def save(
         self,
         path: str | os.PathLike[str],
-        progress: Callable[[Iterable[Tensor]], Iterable[Tensor]] = iter,
+        progress: Callable[[list[range]], Iterable[range]] = iter,
     ) -> Tensor:
         """Write all edges into a ``.npy`` file, and map it into memory.
 
@@ -71,7 +74,8 @@ class Blocks:
 
         Args:
             path: the file to write, or to replace.
-            progress: shows how many blocks are done: ``rich.progress.track``, ``tqdm.tqdm``.
+            progress: shows how many blocks of :attr:`rows` are done: ``rich.progress.track``,
+                ``tqdm.tqdm``.
 
         Returns:
             The edges of A', ``[2, num_edges]``, int32, mapped from the file. Changes to the tensor
@@ -83,8 +87,9 @@ class Blocks:
         with whole_file(path) as file:
             num_edges = 0
             write_header(file, num_edges)
-            for edges in progress(self):
-                file.write(edges.t().to("cpu", torch.int32).contiguous().numpy().data)
+            for rows in progress(self.rows):
+                edges = self.search.rows(rows.start, rows.stop, in_pairs=True)
+                file.write(edges.t().cpu().numpy().data)
                 num_edges += edges.size(1)
             file.seek(0)
             write_header(file, num_edges)

@@ -105,7 +105,7 @@ def by_rows(*matrices: tuple[Any, ...]) -> tuple[GraphRows, tuple[Any, ...]]:
 
 def with_lists(graph: GraphRows, list_edges: int) -> GraphRows:
     """The graph with AS' in place of S' and A, unless that takes too much memory."""
-    edges, ptr = graph.out.size, list_ends(tuple(graph))
+    edges, ptr = graph.out.size, list_ends(graph)
     if ptr[-1] > min(list_edges * edges, 2**32 - 1):
         return graph
     ptr, col = ptr.astype(np.uint32), np.empty(ptr[-1], np.uint32)
@@ -113,9 +113,16 @@ def with_lists(graph: GraphRows, list_edges: int) -> GraphRows:
     return GraphRows(None, None, graph.into_ptr, graph.into, ptr, col)
 
 
+def list_ends(graph: GraphRows) -> Any:
+    """Where the list of each row of AS' begins, and the end of the last."""
+    ptr = np.zeros(graph.out_ptr.size, np.int64)
+    in_parts(list_lengths, ptr.size - 1, graph.out.size, EDGES_PER_THREAD, tuple(graph), ptr[1:])
+    return np.cumsum(ptr, out=ptr)
+
+
 def most_edges(graph: GraphRows) -> Any:
     """A bound on the entries of each row of A'."""
-    ptr = graph.onto_ptr if graph.out is None else list_ends(tuple(graph))
+    ptr = graph.onto_ptr if graph.out is None else list_ends(graph)
     return count_ways(graph.into_ptr, graph.into, ptr)
 
 
@@ -164,11 +171,14 @@ def find_rows(
     return lengths, found, weight
 
 
-def stack_rows(start: int, parts: list[Any]) -> tuple[Any, Any]:
-    """Rows from ``start`` on, found in parts by :func:`find_rows`, as edges and weights."""
+def stack_rows(start: int, parts: list[Any], in_pairs: bool = False) -> tuple[Any, Any]:
+    """Rows from ``start`` on, found in parts by :func:`find_rows`, as edges and weights.
+
+    ``in_pairs``, the edges are 32-bit integers, the source and the target of each side by side.
+    """
     rows = np.cumsum([start, *(lengths.size for lengths, _, _ in parts)])
     at = np.cumsum([0, *(lengths.sum() for lengths, _, _ in parts)])
-    edges = np.empty((2, at[-1]), dtype=np.int64)
+    edges = np.empty((at[-1], 2), np.int32).T if in_pairs else np.empty((2, at[-1]), np.int64)
     weighted = parts[0][2] is not None
     weights = np.empty(at[-1], parts[0][2].dtype) if weighted else None
 
@@ -195,10 +205,10 @@ class ClusterSearch:
     def most_edges(self) -> Tensor:
         return torch.from_numpy(self.room)
 
-    def rows(self, start: int, stop: int) -> Tensor:
+    def rows(self, start: int, stop: int, in_pairs: bool = False) -> Tensor:
         work = self.edges * (stop - start) // max(self.room.size, 1)
         found = find_in_parts(start, stop, work, self.graph, self.self_loops, self.room)
-        return torch.from_numpy(stack_rows(start, found)[0])
+        return torch.from_numpy(stack_rows(start, found, in_pairs)[0])
 
 
 def cluster_search(
@@ -280,10 +290,8 @@ def cluster_entries(source, target, kept, num_nodes):
     new_id = np.full(num_nodes, -1, np.int32)
     for i in range(kept.size):
         new_id[kept[i]] = i
-    count = kept.size
-    for e in range(source.size):
-        count += new_id[target[e]] >= 0
-    node, cluster = np.empty(count, np.uint32), np.empty(count, np.uint32)
+    # Room for all edges: pages that are never written take no memory.
+    node, cluster = np.empty((2, kept.size + source.size), np.uint32)
     node[: kept.size], cluster[: kept.size] = kept, np.arange(kept.size)
     count = kept.size
     for e in range(source.size):
@@ -291,7 +299,7 @@ def cluster_entries(source, target, kept, num_nodes):
         if i >= 0:
             node[count], cluster[count] = source[e], i
             count += 1
-    return node, cluster
+    return node[:count], cluster[:count]
 
 
 @compiled
@@ -306,15 +314,12 @@ def count_ways(into_ptr, into, ptr):
 
 
 @compiled
-def list_ends(graph):
-    """Where the list of each row of AS' begins, and the end of the last."""
+def list_lengths(start, stop, graph, lengths):
+    """How many clusters the targets of each node's edges have, duplicates included."""
     out_ptr, out, _, _, onto_ptr, _ = graph
-    ptr = np.zeros(out_ptr.size, np.int64)
-    for n in range(out_ptr.size - 1):
-        ptr[n + 1] = ptr[n]
+    for n in range(start, stop):
         for e in range(out_ptr[n], out_ptr[n + 1]):
-            ptr[n + 1] += onto_ptr[out[e] + 1] - onto_ptr[out[e]]
-    return ptr
+            lengths[n] += onto_ptr[out[e] + 1] - onto_ptr[out[e]]
 
 
 @compiled

@@ -130,9 +130,10 @@ class Joins:
         work = through.new_zeros(Lt.ptr.numel() - 1)
         return work.index_add_(0, Lt.entries.row, through[Lt.entries.col])
 
-    def rows(self, start: int, stop: int) -> Tensor:
-        """The edges of rows ``start`` to ``stop``, sorted."""
-        return self.product(int(self.Lt.ptr[start]), int(self.Lt.ptr[stop]), Checks())[0]
+    def rows(self, start: int, stop: int, in_pairs: bool = False) -> Tensor:
+        """The edges of rows ``start`` to ``stop``, as :class:`~.blocks.RowSearch` says."""
+        edges = self.product(int(self.Lt.ptr[start]), int(self.Lt.ptr[stop]), Checks())[0]
+        return edges.t().to(torch.int32).contiguous().t() if in_pairs else edges
 
     def product(self, start: int, stop: int, checks: Checks) -> tuple[Tensor, Tensor | None]:
         """Edges and weights of the rows that the entries ``start`` to ``stop`` of Lᵀ make up."""
