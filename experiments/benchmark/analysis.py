@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.written import write_block
 from lcpool.report import Report
 from lcpool.report.findings import findings
 from lcpool.report.tables import Markdown, verdict_rows
@@ -20,7 +21,6 @@ from lcpool.sweep.results import Results
 
 HERE = Path(__file__).parent
 COMMAND = "python -m experiments.benchmark.analysis"
-BEGIN, END = f"<!-- begin: {COMMAND} -->", f"<!-- end: {COMMAND} -->"
 LCPOOL, OWN = "lcpool", "cellpool"
 # LCPool is judged against these; all other contrasts are exploratory.
 RIVALS = ("nopool", "topkpool", "sagpool", "asapool", "mincutpool", "diffpool", "kmis")
@@ -31,10 +31,7 @@ def main() -> None:
     """Print the result and write it into the plan."""
     files = sorted(HERE.glob("runs-main*.csv"))
     text = written(Results.read(*files)) if files else "No runs yet."
-    readme = HERE / "README.md"
-    before, rest = readme.read_text("utf-8").split(BEGIN)
-    readme.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", "utf-8")
-    print(text)
+    write_block(HERE / "README.md", COMMAND, text)
 
 
 def written(results: Results) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.written import write_block
+
 HERE = Path(__file__).parent
 COMMAND = "python -m experiments.connected.analysis"
-BEGIN, END = f"<!-- begin: {COMMAND} -->", f"<!-- end: {COMMAND} -->"
 GROUP = ["dataset", "backbone", "conv"]
 ONE_POINT, SAME_EDGES, SAME_TIME = 1.0, 0.05, 1.1
 
@@ -25,10 +26,7 @@ def main() -> None:
         for path in sorted(HERE.glob("structure-*.csv"))
     )
     text = report(runs, structure, pd.read_csv(HERE / "seconds.csv"))
-    readme = HERE / "README.md"
-    before, rest = readme.read_text("utf-8").split(BEGIN)
-    readme.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", "utf-8")
-    print(text)
+    write_block(HERE / "README.md", COMMAND, text)
 
 
 def report(runs: pd.DataFrame, structure: pd.DataFrame, seconds: pd.DataFrame) -> str:

@@ -1,0 +1,1 @@
+"""Graphs in which connections over a given distance decide the class, or nothing but features."""
