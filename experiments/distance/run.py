@@ -24,7 +24,7 @@ POOLS = (
 )  # fmt: skip
 SETTINGS: dict[str, Any] = {
     "backbone": "plain", "poolings": 3, "hidden": 32, "lr": 2e-3, "epochs": 150, "patience": 40,
-    "split": "stratified", "seed": SEED, "runs": 10,
+    "split": "stratified", "seed": SEED, "runs": 5,
 }  # fmt: skip
 # Controls without a pooling: four times the convolutions, and none that reads an edge.
 CONTROLS: tuple[dict[str, Any], ...] = (
