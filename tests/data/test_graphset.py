@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from graph_sets import graph_lists, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
@@ -11,23 +12,6 @@ from torch_geometric.datasets import FakeDataset
 from lcpool.data import DatasetError, DataWarning, GraphSet, builtin, checks, load_dataset
 from lcpool.data.graphset import MAX_DEGREE, degree_features
 from lcpool.data.targets import gather_targets
-
-
-def random_graph(seed: int, nodes: int, edges: int, label: int = 0) -> Data:
-    generator = torch.Generator().manual_seed(seed)
-    edge_index = torch.randint(max(nodes, 1), (2, edges if nodes else 0), generator=generator)
-    return Data(
-        x=torch.rand(nodes, 3, generator=generator),
-        edge_index=edge_index,
-        edge_attr=torch.rand(edge_index.size(1), 2, generator=generator),
-        y=torch.tensor([label]),
-    )
-
-
-@st.composite
-def graph_lists(draw: st.DrawFn) -> list[Data]:
-    sizes = draw(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9)), min_size=1, max_size=6))
-    return [random_graph(seed, *size, label=seed % 3) for seed, size in enumerate(sizes)]
 
 
 @given(graph_lists(), st.data())
@@ -293,17 +277,17 @@ def test_columns_move_together():
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_batch_on_a_gpu_is_the_same_and_does_not_synchronise():
     graphs = GraphSet.from_graphs([random_graph(g, 3 + g, 5 * g, label=g % 2) for g in range(9)])
-    index = torch.tensor([8, 0, 3, 3])
+    parts = [torch.tensor([8, 0, 3, 3]), torch.tensor([1, 8])]
     moved = graphs.to("cuda")
-    moved.batch(index)  # Reads the counts, once.
+    moved.batch(parts[0])  # Reads the counts, once.
     torch.cuda.set_sync_debug_mode("error")
     try:
-        batch = moved.batch(index)
+        found = list(moved.batches(parts))
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    expected = graphs.batch(index)
-    for name in ("x", "edge_index", "edge_attr", "batch", "target", "node_counts"):
-        assert torch.equal(getattr(expected, name), getattr(batch, name).cpu())
+    for batch, expected in zip(found, graphs.batches(parts), strict=True):
+        for name in ("x", "edge_index", "edge_attr", "batch", "target", "node_counts"):
+            assert torch.equal(getattr(expected, name), getattr(batch, name).cpu())
 
 
 def test_categories_are_blocks_of_columns():

@@ -234,19 +234,20 @@ def test_the_accuracy_reported_is_that_of_the_chosen_epoch_and_not_the_best():
 
 @pytest.mark.usefixtures("leaving")
 def test_test_graphs_are_not_touched_before_the_end(monkeypatch):
-    trainer, batch = make(**OPTIONS), GraphSet.batch
+    trainer, batches = make(**OPTIONS), GraphSet.batches
     looked = []  # (training, run, graphs) since the last epoch
 
-    def spy(graphs, index):
-        rows = index.view(len(trainer.active), -1).tolist()
-        training = trainer.stack.model.training
-        looked.extend((training, a, row) for a, row in zip(trainer.active, rows, strict=True))
-        return batch(graphs, index)
+    def spy(graphs, parts):
+        for index in parts:
+            rows = index.view(len(trainer.active), -1).tolist()
+            training = trainer.stack.model.training
+            looked.extend((training, a, row) for a, row in zip(trainer.active, rows, strict=True))
+        return batches(graphs, parts)
 
     def count(training, run):
         return Counter(g for t, a, row in looked if (t, a) == (training, run) for g in row)
 
-    monkeypatch.setattr(GraphSet, "batch", spy)
+    monkeypatch.setattr(GraphSet, "batches", spy)
     lengths = []
     while not trainer.ended:
         active = list(trainer.active)
@@ -463,18 +464,19 @@ def test_a_stack_of_the_other_poolings_gives_the_same_figures(pool):
 
 def test_all_poolings_see_the_same_splits_and_orders(monkeypatch):
     seen = []
-    batch = GraphSet.batch
+    batches = GraphSet.batches
     for pool in ("nopool", "sagpool"):
         indices = []
 
-        def spy(graphs, index, indices=indices):
-            indices.append(index.tolist())
-            return batch(graphs, index)
+        def spy(graphs, parts, indices=indices):
+            indices += [part.tolist() for part in parts]
+            return batches(graphs, parts)
 
-        monkeypatch.setattr(GraphSet, "batch", spy)
+        monkeypatch.setattr(GraphSet, "batches", spy)
         trainer = make(pool, runs=2, split="fresh")
         trainer.train_epoch()
         seen.append(indices)
+    assert len(seen[0]) > 2
     assert seen[0] == seen[1]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise, starmap
 from numbers import Integral
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -15,56 +15,15 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
+from lcpool.data.batches import GraphBatch, cut_batches
 from lcpool.data.checks import DatasetError, check_columns, warn_once
 from lcpool.data.splits import Split
 from lcpool.data.targets import INTEGERS, gather_targets
-from lcpool.graph.checks import Trust
-from lcpool.graph.edges import Edges
-from lcpool.graph.graph import Graph
-from lcpool.graph.sizes import Sizes, owners, send
 from lcpool.settings import TaskName
 
 # Nodes with more neighbours than this share the last degree feature: hubs of social networks have
 # thousands, and a column for each would hold almost nothing.
 MAX_DEGREE = 127
-
-
-class GraphBatch(NamedTuple):
-    """Some graphs of a :class:`GraphSet` as one disjoint union, as PyG batches them.
-
-    Attributes:
-        graph: features, edges, the graph of each node, and sizes that are known on the host.
-        edge_attr: edge features, or None.
-        target: what to predict of each graph, as in :attr:`GraphSet.targets`.
-        edge_counts: the number of edges of each graph, on the host, if it is known.
-    """
-
-    graph: Graph
-    edge_attr: Tensor | None
-    target: Tensor
-    edge_counts: Tensor | None = None
-
-    @property
-    def x(self) -> Tensor:
-        return self.graph.x
-
-    @property
-    def edge_index(self) -> Tensor:
-        return self.graph.edge_index
-
-    @property
-    def batch(self) -> Tensor:
-        return self.graph.batch_vector()
-
-    @property
-    def batch_size(self) -> int:
-        return self.graph.batch_size
-
-    @property
-    def node_counts(self) -> Tensor:
-        """The number of nodes of each graph, on the host."""
-        assert self.graph.sizes is not None
-        return self.graph.sizes.counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +205,11 @@ class GraphSet:
         return self.edge_ptr.cpu().diff()
 
     @cached_property
+    def edge_ends(self) -> Tensor:
+        """The sources of all edges, then their targets."""
+        return self.edge_index.reshape(-1)
+
+    @cached_property
     def undirected(self) -> bool:
         """Whether every edge has a reverse edge, and as many copies of it."""
         source, target = self.edge_index
@@ -271,26 +235,14 @@ class GraphSet:
         Args:
             index: numbers of graphs, ``[batch_size]``, int64, on the host. May repeat.
         """
-        self._check_graphs(index)
+        return next(self.batches([index]))
+
+    def batches(self, parts: Sequence[Tensor]) -> Iterator[GraphBatch]:
+        """A batch for each of several ``index``; on a GPU, several are made at once."""
+        for part in parts:
+            self._check_graphs(part)
         self._checked  # noqa: B018 - once: kernels trust what is in a batch
-        node_counts, edge_counts = self.node_counts[index], self.edge_counts[index]
-        # Everything the device must know goes there in one copy.
-        parts = index, cumsum(node_counts), cumsum(edge_counts)
-        sent = torch.split(send(torch.cat(parts), self.x.device), [len(part) for part in parts])
-        picked, node_ptr, edge_ptr = sent
-        # How far the rows of each graph move.
-        node_shift = self.node_ptr[picked] - node_ptr[:-1]
-        edge_shift = self.edge_ptr[picked] - edge_ptr[:-1]
-        sizes = Sizes.trusted(node_counts, node_ptr, int(node_counts.sum()))
-        num_edges = int(edge_counts.sum())
-        owner = owners(edge_ptr, num_edges)
-        rows = edge_shift[owner] + torch.arange(num_edges, device=owner.device)
-        edge_index = self.edge_index[:, rows] - node_shift[owner]
-        x = self.x[node_shift[sizes.batch] + torch.arange(sizes.total, device=owner.device)]
-        known = Edges.trusted(edge_index, sizes.total, self.undirected, self.in_order)
-        graph = Graph(x, known, None, sizes.batch, len(index), sizes, Trust())
-        attr = None if self.edge_attr is None else self.edge_attr[rows]
-        return GraphBatch(graph, attr, self.targets[picked], edge_counts)
+        return cut_batches(self, parts)
 
     def subset(self, index: Tensor) -> GraphSet:
         """The graphs ``index``, in that order, as a set with the same classes and labels."""

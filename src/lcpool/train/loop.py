@@ -122,10 +122,9 @@ class Trainer:
         ]
         scale = self._active_scale()
         total = torch.zeros(len(self.active), dtype=torch.float64, device=self.graphs.x.device)
-        steps = list(zip(*orders, strict=True))
-        for parts in steps:
-            batch = self.graphs.batch(torch.cat(parts))
-            loss = run_losses(self.stack(batch, len(parts)), batch, len(parts), self.task, scale)
+        steps, runs = list(map(torch.cat, zip(*orders, strict=True))), len(orders)
+        for batch in self.graphs.batches(steps):
+            loss = run_losses(self.stack(batch, runs), batch, runs, self.task, scale)
             self.optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(loss.sum())
             self.optimizer.step()
@@ -145,8 +144,8 @@ class Trainer:
         runs, scale = len(indices), self._active_scale()
         size = self.protocol.batch_size if total else EVAL_BATCH
         sums, known, outputs, targets = [], [], [], []
-        for parts in zip(*(torch.split(index, size) for index in indices), strict=True):
-            batch = self.graphs.batch(torch.cat(parts))
+        steps = zip(*(torch.split(index, size) for index in indices), strict=True)
+        for batch in self.graphs.batches(list(map(torch.cat, steps))):
             out = self.stack(batch, runs)
             scores = out.logits
             losses, count = self.task.losses(scores, batch.target, scale, runs)
