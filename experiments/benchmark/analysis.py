@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.benchmark import by_graph
 from experiments.written import write_block
+from lcpool.data import load_dataset
 from lcpool.report import Report
 from lcpool.report.findings import findings
 from lcpool.report.tables import Markdown, verdict_rows
@@ -40,6 +42,8 @@ def written(results: Results) -> str:
     parts = [_section("Judged: LCPool against seven poolings", judged)]
     parts += [] if own is None else [_section("Judged: our own, where it was not chosen", own)]
     parts += [_section("Exploratory: LCPool against the others", other)] if other else []
+    if results.predictions:
+        parts.append(_by_graph(results))
     control = controls(results)
     if len(control):
         rows = [[name, *(f"{value:.1f}" for value in row)] for name, *row in control.itertuples()]
@@ -83,6 +87,28 @@ def _section(title: str, report: Report) -> str:
     said = [f"- {STYLE.escape(text)}" for topic in topics for text in found[topic]]
     grid = STYLE.grid([*header, "found with probability 0.8"], rows)
     return "\n\n".join([f"### {title}", grid, "\n".join(said), _datasets(report)])
+
+
+def _by_graph(results: Results) -> str:
+    """What the regressions of ``by_graph.py`` find, a row per rival."""
+    rows = []
+    for rival in RIVALS:
+        table = by_graph.wins(results, LCPOOL, rival, load_dataset)
+        if table.empty:
+            continue
+        r2, found = by_graph.explained(table)
+        named = by_graph.holds(r2, found)
+        shown = [
+            f"{signed(100 * found[name].mean(), 1)}" if name in named else "–"
+            for name in by_graph.PROPERTIES
+        ]
+        rows.append([rival, str(len(table)), signed(r2, 3), *shown])
+    header = ["LCPool −", "graphs", "R² on families left out", *by_graph.PROPERTIES]
+    words = (
+        "Points of accuracy per standard deviation of a property of the graph; – where the "
+        "regression does not predict families that it has not seen, or the property does not count."
+    )
+    return f"### Exploratory: on which graphs?\n\n{words}\n\n{STYLE.grid(header, rows)}"
 
 
 def _datasets(report: Report) -> str:

@@ -2,18 +2,21 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 from runs import make_results
 
-from experiments.benchmark import analysis
+from experiments.benchmark import analysis, by_graph
 from experiments.benchmark.networks import KMIS2, KMIS3, WithoutEdges
+from lcpool.data import builtin
 from lcpool.report import hierarchical
 from lcpool.report.verdict import FAMILIES
 from lcpool.settings import ALL_POOLS
 from lcpool.sweep.grid import PAPER_DATASETS, Grid, read_grids
-from lcpool.sweep.results import Results
+from lcpool.sweep.predictions import KeptPredictions
+from lcpool.sweep.results import Results, key
 
 HERE = Path(__file__).parent
 
@@ -95,3 +98,41 @@ def test_a_sweep_that_has_only_begun():
     assert own is None
     assert other is None
     assert analysis.written(results)
+
+
+def simulated(size_matters: float) -> pd.DataFrame:
+    """Leads on graphs of eight families; the larger the graph, the larger the lead."""
+    random = np.random.RandomState(0)
+    parts = []
+    for number in range(8):
+        table = pd.DataFrame(random.randn(60, 4), columns=list(by_graph.PROPERTIES))
+        table["lead"] = size_matters * table["size"] + 0.5 * random.randn(60)
+        parts.append(table.assign(dataset=f"set {number}"))
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.parametrize("size_matters", [-0.3, 0.0, 0.3])
+def test_only_what_holds_on_families_that_were_left_out_is_named(size_matters: float):
+    r2, coefficients = by_graph.explained(simulated(size_matters))
+    assert by_graph.holds(r2, coefficients) == (["size"] if size_matters else [])
+    assert len(coefficients) == 8
+    if size_matters:
+        assert coefficients["size"].mean() == pytest.approx(size_matters, abs=0.05)
+
+
+def test_leads_by_graph_are_those_of_the_predictions():
+    graphs = builtin(num_graphs=6)
+    runs, kept = [], {}
+    for pool, said in (("lcpool", [0, 1, 0]), ("topkpool", [0, 0, 1])):
+        row = {"dataset": "set", "backbone": "plain", "conv": "gcn", "pool": pool, "run": 0,
+               "split": "stratified", "seed": 2, "config": "{}"}  # fmt: skip
+        runs.append(row)
+        outputs = np.eye(2, dtype=np.float32)[said]
+        target = np.array([[0], [1], [1]], np.float32)
+        kept[key(row)] = KeptPredictions(np.array([4, 1, 2]), target, outputs, outputs)
+    results = Results(pd.DataFrame(runs), predictions=kept)
+    table = by_graph.wins(results, "lcpool", "topkpool", lambda name: graphs)
+    assert dict(zip(table["graph"], table["lead"], strict=True)) == {1: 1, 2: -1, 4: 0}
+    expected = by_graph.properties(graphs)["size"][[1, 2, 4]].tolist()
+    assert table["size"].tolist() == expected
+    assert expected[0] == pytest.approx(np.log1p(graphs[1].num_nodes))
