@@ -64,8 +64,10 @@ def test_notebooks(name, monkeypatch, tmp_path):
     if name == "which-pooling":
         assert 0 <= names["p"] <= 1
     if name == "inside":
-        assert names["nobody"] == 0  # k-MIS is the last, and leaves none out
+        assert names["alone"] == 0  # k-MIS is the last, and leaves none out
     if name == "own":
+        found = re.findall(r"^  ([\w ]+): ", str(names["failed"]), re.MULTILINE)
+        assert found == ["equivariance", "export"]  # what the page says
         assert names["runs"].groupby("pool").run.count().to_dict()["hubs:Hubs"] == 3
 
 
@@ -105,3 +107,14 @@ def test_every_figure_is_drawn_by_the_script():
 def test_what_a_page_loads_from_elsewhere_is_found(tag, found):
     pytest.importorskip("sphinx")
     assert len(module_of(DOCS / "_ext" / "offline.py").loaded(tag)) == found
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path):
+    pytest.importorskip("sphinx")
+    (tmp_path / "here.html").write_text(
+        '<p id="top"><a href="#top">1</a> <a href="#no">2</a> <a href="there.html#a">3</a> '
+        '<a href="there.html#b">4</a> <img src="no.png"> <a href="https://pyg.org/#x">5</a>'
+    )
+    (tmp_path / "there.html").write_text('<p id="a"></p>')
+    found = module_of(DOCS / "_ext" / "links.py").broken(tmp_path)
+    assert found == ["here.html: #no", "here.html: no.png", "here.html: there.html#b"]
