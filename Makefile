@@ -6,7 +6,7 @@ CHECK_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) \
     and "lcpool needs Python 3.11 or later: make PYTHON=python3.11")'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper audit readme paper-test tables figures docs quick test checks lint types unit wheel dist layers format clean
+.PHONY: help demo paper audit readme paper-test tables figures docs pages quick test checks lint types unit wheel floor dist layers format clean
 
 # Bytecode is kept, for many tests start processes that import everything. Tests run in as many
 # processes as there are cores, each with one thread, and skips say why.
@@ -44,13 +44,20 @@ readme: $(READY)  ## write the figures of README.md again from paper/results
 tables: $(READY)  ## write the docs' tables of settings, columns and poolings again
 	$(BIN)/python docs/tables.py
 
-figures: $(READY)  ## draw the figures of the docs again
+figures: $(READY)  ## draw the figures of the docs again; needs Chromium
 	$(BIN)/python docs/figures/draw.py
+	$(BIN)/python examples/picture.py docs/pooled.png
+	$(BIN)/python examples/report.py paper/results/paper/runs-fresh.csv
 
-docs: $(READY)  ## the documentation site in build/site, notebooks executed; warnings are errors
-	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/site
+SPHINX := OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -c docs
+docs: $(READY)  ## the documentation site in build/site, notebooks executed, links checked; warnings are errors
+	$(SPHINX) . build/site
 
-quick: $(READY)  ## style, and the tests that are not slow: under a minute, for the edit cycle
+# In CI; there the tests execute the notebooks.
+pages: $(READY)  ## the site builds without a warning or a broken link, notebooks not executed
+	$(SPHINX) -D nb_execution_mode=off . build/pages
+
+quick: $(READY)  ## style, and the tests that are not slow, for the edit cycle
 	$(BIN)/ruff check .
 	$(PYTEST) -m 'not slow' tests
 
@@ -58,7 +65,7 @@ quick: $(READY)  ## style, and the tests that are not slow: under a minute, for 
 test:  ## everything CI runs
 	@$(MAKE) --no-print-directory -j2 unit checks
 
-checks: lint types wheel
+checks: lint types wheel pages floor
 
 lint: $(READY)  ## style, and the order of the rooms
 	$(BIN)/ruff check .
@@ -79,6 +86,14 @@ wheel: $(READY)  ## a built wheel installs and imports
 	cd build/wheel && PYTHONPATH=site ../../$(BIN)/python -c "import lcpool, pathlib; \
 	    here = pathlib.Path(lcpool.__file__).resolve(); assert pathlib.Path.cwd() in here.parents, here; \
 	    assert (here.parent / 'py.typed').exists(); print('wheel: lcpool', lcpool.__version__)"
+
+# PyG alone is replaced: torch is that of .venv, so this costs CI half a minute.
+floor: build/pyg-floor  ## the layers with the oldest PyG that is supported, and the torch of .venv
+	PYTHONPATH=$< $(PYTEST) -m 'not slow' tests/graph tests/nn tests/pool
+
+build/pyg-floor: constraints-floor.txt $(READY)
+	rm -rf $@
+	$(BIN)/$(INSTALL) --no-deps --target $@ --constraint constraints-floor.txt torch-geometric
 
 # Not part of `make test`: the tests once more, from what a distributor would unpack.
 dist: $(READY)  ## the source distribution and the wheel in dist, checked; the former passes its tests

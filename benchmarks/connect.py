@@ -441,7 +441,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
-    host = machine(args)
+    host = machine(args.threads, args.device)
     show_machine(host)
     # Read when the libraries are imported: by the processes that measure.
     os.environ["OMP_WAIT_POLICY"], os.environ["KMP_BLOCKTIME"] = "passive", "0"

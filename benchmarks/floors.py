@@ -85,7 +85,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     args = arguments()
     torch.set_num_threads(args.threads)
-    show_machine(machine(args))
+    show_machine(machine(args.threads, args.device))
     speed = speeds(args)
     print(f"{speed[0] / 1e6:,.0f} · 10⁹ multiplications and {speed[1] / 1e6:,.0f} GB a second")
     rows = [row(shape, count, speed, args) for shape in args.shapes for count in args.sizes]

@@ -88,7 +88,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    show_machine(machine(args))
+    show_machine(machine(args.threads, args.device))
     rows = []
     for name in args.datasets:
         graphs = load_dataset(name).to(args.device)
@@ -100,7 +100,7 @@ def main() -> None:
             rows.append((name, str(hops), f"{degree:.1f}", f"{stay:.1f}",
                          f"{ms[0]:.2f}", f"{beside[0]:.2f}", f"{ms[1]:.2f}",
                          f"{beside[1]:.2f}"))  # fmt: skip
-    header = ("", "hops", "edges a node", "stay connected, %", "layer ms", "of three hops",
+    header = ("", "hops", "edges per node", "stay connected, %", "layer ms", "of three hops",
               "with a convolution ms", "of three hops")  # fmt: skip
     print_table("LCPool, untrained, forward and backward", header, rows)
 

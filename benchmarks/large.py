@@ -2,7 +2,7 @@
 
     python benchmarks/large.py --plot docs/large.png
 
-Graphs are undirected with 2.5 edges a node, drawn at random (a pair may be drawn twice), in int64
+Graphs are undirected with 2.5 edges per node, drawn at random (a pair may be drawn twice), in int64
 as PyG has them; half of the nodes are kept, at random. ``lcpool.cluster_connect_blocks`` finds A'
 and writes it into a file in ``--folder``, which is removed afterwards; where the disk has no room
 for it, the blocks are found and dropped.
@@ -18,20 +18,18 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
-import platform
 import resource
 import shutil
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
+from operators import machine, show_machine
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
@@ -41,12 +39,11 @@ from lcpool.ops.connect import cpu
 
 SIZES = [10**4, 10**5, 10**6, 10**7]
 EDGES_PER_NODE = 2.5
-# Edges of A' a node of such graphs, and what each of them takes in the file.
+# Edges of A' per node of such graphs, and what each of them takes in the file.
 POOLED_PER_NODE, BYTES_PER_EDGE = 40, 8
-PACKAGES = ("lcpool", "torch", "numba", "numpy")
 COLUMNS = (
-    "nodes", "edges", "pooled edges", "blocks", "seconds", "pooled edges a second",
-    "processor s", "of them preparing", "processor ns a pooled edge", "peak GiB", "file GiB",
+    "nodes", "edges", "pooled edges", "blocks", "seconds", "pooled edges per second",
+    "CPU seconds", "of which preparing", "CPU ns per pooled edge", "peak GiB", "file GiB",
 )  # fmt: skip
 Cell = dict[str, Any]
 
@@ -118,7 +115,7 @@ def show(cells: list[Cell]) -> None:
 
 
 def plot(cells: list[Cell], path: Path) -> None:
-    """Time and time an edge against the edges of A', both axes logarithmic."""
+    """Time, and time per edge, against the edges of A'; both axes logarithmic."""
     pooled = [cell["pooled"] for cell in cells]
     seconds = [cell["processor"] for cell in cells]
     figure, (total, each) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
@@ -126,11 +123,11 @@ def plot(cells: list[Cell], path: Path) -> None:
     ends = pooled[0], pooled[-1]
     linear = [seconds[-1] * end / pooled[-1] for end in ends]
     total.loglog(ends, linear, "--", color="#999999", label="linear")
-    total.set(xlabel="edges of A'", ylabel="processor seconds", title="time")
+    total.set(xlabel="edges of A'", ylabel="CPU seconds", title="time")
     total.legend(frameon=False)
     each.loglog(pooled, [1e9 * s / p for s, p in zip(seconds, pooled, strict=True)], "o-",
                 color="#0072b2")  # fmt: skip
-    each.set(xlabel="edges of A'", ylabel="processor ns", title="time an edge of A'",
+    each.set(xlabel="edges of A'", ylabel="CPU ns", title="time per edge of A'",
              ylim=(10, 10_000))  # fmt: skip
     for cell, x, y in zip(cells, pooled, seconds, strict=True):
         total.annotate(f"{cell['nodes']:.0e} nodes".replace("e+0", "e"), (x, y), (8, -10),
@@ -140,15 +137,6 @@ def plot(cells: list[Cell], path: Path) -> None:
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110, facecolor="white")
-
-
-def show_machine(threads: int) -> None:
-    info = Path("/proc/cpuinfo")
-    names = [line for line in info.open() if "model name" in line] if info.exists() else []
-    cpu = names[0].split(":")[1].strip() if names else platform.processor()
-    versions = [f"{package} {metadata.version(package)}" for package in PACKAGES]
-    print(f"{cpu}, {threads} threads, load {os.getloadavg()[0]:.1f}")
-    print(f"Python {platform.python_version()}, {', '.join(versions)}\n", flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -169,7 +157,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
-    show_machine(args.threads)
+    show_machine(machine(args.threads))
     cells = []
     for num_nodes in sorted(args.nodes):
         # A process that has had a larger graph would report its peak.

@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=30)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    show_machine(machine(args))
+    show_machine(machine(args.threads, args.device))
     for name in args.datasets:
         data, classes = batch_of(name, args.device)
         torch.manual_seed(0)

@@ -40,6 +40,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property, partial
 from importlib import metadata
 from itertools import accumulate
@@ -67,7 +68,7 @@ FLOOR = "LCSMP's products"
 CONNECT = "connect step"
 MAX_CLUSTERS = 256
 WARM_UPS = 3
-PACKAGES = ("torch", "torch_geometric", "numba", "triton", "pyg_lib", "torch_scatter")
+PACKAGES = ("torch", "torch_geometric", "numba", "numpy", "triton", "pyg_lib", "torch_scatter")
 Cell = dict[str, Any]
 
 
@@ -338,8 +339,8 @@ def measure_apart(shape: str, count: int, args: argparse.Namespace) -> dict[str,
 # --- what is printed ------------------------------------------------------------------------------
 
 
-def machine(args: argparse.Namespace) -> dict[str, Any]:
-    """The processor, how busy it is, and the versions of what runs on it."""
+def machine(threads: int, device: str = "cpu") -> dict[str, Any]:
+    """The day, the processor, how busy it is, and the versions of what runs on it."""
     info = Path("/proc/cpuinfo")
     names = [line for line in info.open() if "model name" in line] if info.exists() else []
     versions = {"python": platform.python_version(), "lcpool": lcpool.__version__}
@@ -349,9 +350,10 @@ def machine(args: argparse.Namespace) -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             continue
     return {
+        "date": date.today().isoformat(),
         "cpu": names[0].split(":")[1].strip() if names else platform.processor(),
-        "gpu": torch.cuda.get_device_name(args.device) if "cuda" in args.device else None,
-        "threads": args.threads,
+        "gpu": torch.cuda.get_device_name(device) if "cuda" in device else None,
+        "threads": threads,
         "load": os.getloadavg()[0],
         "versions": versions,
     }
@@ -359,8 +361,9 @@ def machine(args: argparse.Namespace) -> dict[str, Any]:
 
 def show_machine(host: dict[str, Any]) -> None:
     gpu = f"{host['gpu']}, " if host["gpu"] else ""
-    print(f"{gpu}{host['cpu']}, {host['threads']} threads, load {host['load']:.1f}")
-    print(", ".join(f"{name} {version}" for name, version in host["versions"].items()))
+    print(f"{host['date']}: {gpu}{host['cpu']}, {host['threads']} threads, load {host['load']:.1f}")
+    versions = (f"{name} {version}" for name, version in host["versions"].items())
+    print(", ".join(versions), flush=True)
 
 
 def show_result(result: dict[str, Any]) -> None:
@@ -445,7 +448,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
-    host = machine(args)
+    host = machine(args.threads, args.device)
     show_machine(host)
     settings = {key: str(value) if key == "json" else value for key, value in vars(args).items()}
     results: list[dict[str, Any]] = []

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -131,7 +132,8 @@ def theirs(table: Path, page: Path) -> None:
         "The probabilities of the report differ from those of NUTS (numpyro "
         f"{numpyro.__version__}, R̂ at most {max(rhat):.3f}) by at most {of_report:.3f}, those of "
         f"longer chains of the same sampler by at most {of_long:.3f}. "
-        '"Worth" is the number of independent draws of the same error.'
+        '"Worth" is the number of independent draws with the same error. Computed on a CPU, '
+        f"{date.today().isoformat()}."
     )
     text = "\n".join([said, "", *lines])
     before, rest = page.read_text("utf-8").split(BEGIN)

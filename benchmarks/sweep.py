@@ -62,7 +62,7 @@ def main() -> None:
         for name in dict.fromkeys(runs["dataset"])
     ]
     header = (
-        "", "stacks", "epochs of a run", "of a stack", "10³ steps", "ms a step", "worker hours",
+        "", "stacks", "epochs per run", "per stack", "10³ steps", "ms per step", "worker hours",
         "steps, of those of single cells",
     )  # fmt: skip
     print_table("Where the time went", header, [*rows, row("all", now, apart)])

@@ -555,7 +555,7 @@ def show_comparison(
 ) -> None:
     """Print the table of one dataset."""
     on_gpu, several = args.device.startswith("cuda"), len(args.workers) > 1
-    header = ["", "lcpool s/epoch", "s/epoch/run", "plain s/epoch", "speed-up a run"]
+    header = ["", "lcpool s/epoch", "s/epoch/run", "plain s/epoch", "speed-up per run"]
     header += ["lcpool MiB", "plain MiB"] if on_gpu else []
     header += ["fastest"] if several else []
     rows = []
@@ -708,7 +708,7 @@ def prepare(args: argparse.Namespace) -> None:
 def main() -> None:
     args = arguments()
     prepare(args)
-    host = machine(args)
+    host = machine(args.threads, args.device)
     show_machine(host)
     # Paths say something about this machine, not about the figures.
     paths = ("json", "out", "root")

@@ -6,9 +6,12 @@ a repository host and on the site.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
@@ -16,6 +19,8 @@ from sphinx.application import Sphinx
 import lcpool
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+# Of tqdm, in notebooks without widgets: it has a path of this machine.
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"
 # MathJax as a package: one file with its fonts inside, which becomes a part of the site.
 PACKAGE = "sphinx-mathjax-offline"
 MATHJAX = Path(distribution(PACKAGE).locate_file(f"{PACKAGE}/static/mathjax/tex-svg.js"))
@@ -32,6 +37,8 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "cells",
+    "links",
     "offline",
 ]
 root_doc = "docs/index"
@@ -40,7 +47,7 @@ exclude_patterns = [".*", "build", "dist", "docs/_*"]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
-nb_execution_mode = "cache"
+nb_execution_mode = "force"  # a cache does not know when lcpool has changed
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True
@@ -62,7 +69,8 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"exclude-members": "__new__"}
-napoleon_custom_sections = [("Items, by position or by name", "params_style")]
+napoleon_custom_sections = [("By position or by name", "params_style")]
+napoleon_attr_annotations = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 
@@ -74,6 +82,12 @@ nitpick_ignore_regex = [
 ]
 
 
+def named(app: Sphinx, what: str, name: str, obj: Any, options: Any, *said: Any) -> Any:
+    """In signatures, a class that is a default is its name, not its ``repr``."""
+    return tuple(text and re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text) for text in said)
+
+
 def setup(app: Sphinx) -> None:
-    """Let ``csv`` blocks be plain text: Pygments has no lexer for them."""
+    """Adapt signatures; let ``csv`` blocks be plain text: Pygments has no lexer for them."""
+    app.connect("autodoc-process-signature", named)
     app.add_lexer("csv", TextLexer)

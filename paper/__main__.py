@@ -1,4 +1,4 @@
-"""``python -m paper report``, ``audit``, ``readme``, ``harness`` and ``chain``, from the root."""
+"""``python -m paper COMMAND``, from the root: the reports, the audit, and more runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from lcpool.sweep.results import Results
-from paper import chain, readme, two_readings
+from paper import chain, dates, readme, two_readings
 from paper.audit import Audit
 from paper.reproduction import Reproduction
 
@@ -25,6 +25,8 @@ def main(arguments: list[str] | None = None) -> None:
     figures = commands.add_parser("readme", help="the figures of the README")
     figures.add_argument("results", type=Path, help="folder with paper/runs-fresh.csv and the rest")
     figures.add_argument("readme", type=Path, help="the file with the two marks")
+    days = commands.add_parser("dates", help="the days on which git got the results")
+    days.add_argument("results", type=Path, help="folder with costs.csv and the rest")
     chained = commands.add_parser("chain", help="train the harness's seed 0 ten times in a row")
     chained.add_argument("grid", type=Path, help="a file as for 'lcpool bench --file'")
     chained.add_argument("store", type=Path, help="the store that gets the runs")
@@ -42,6 +44,8 @@ def main(arguments: list[str] | None = None) -> None:
             print(analysis)
     elif chosen.command == "harness":
         written = [two_readings.write(chosen.results)]
+    elif chosen.command == "dates":
+        written = [dates.write(chosen.results)]
     elif chosen.command == "readme":
         written = [readme.write(chosen.results, chosen.readme)]
     else:

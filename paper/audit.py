@@ -12,7 +12,7 @@ from lcpool.report.comparison import Comparison
 from lcpool.settings import POOLS
 from lcpool.sweep.results import Results
 from lcpool.train import RULES
-from paper import chapters, choosing
+from paper import chapters, choosing, dates
 from paper.ablation import Ablation
 from paper.overview import overview
 from paper.published import OURS
@@ -34,6 +34,7 @@ class Audit:
         structure: of graphs before and after pooling, by dataset and pooling; likewise.
         ablation: settings of LCPool against the paper's reading; likewise.
         readings: a pooling that fails in some cells, with other settings there; likewise.
+        measured: when its runs and measurements came, where that is known.
     """
 
     reports: dict[tuple[str, str], PaperReport]
@@ -42,6 +43,7 @@ class Audit:
     structure: pd.DataFrame | None
     ablation: Ablation | None
     readings: Readings | None
+    measured: str = ""
 
     @classmethod
     def read(cls, folder: str | Path) -> Audit:
@@ -66,6 +68,7 @@ class Audit:
                 "its datasets at least."
             )
         others, readings = folder / chapters.ABLATION, folder / chapters.READINGS
+        files = [path.relative_to(folder).as_posix() for path in (fresh, shared)]
         return cls(
             reports=reports,
             everyone=Comparison.of(as_paper(main.runs), list(POOLS)),
@@ -73,6 +76,7 @@ class Audit:
             structure=_table(folder / chapters.STRUCTURE, choosing.STRUCTURE),
             ablation=Ablation.of(runs["fresh"], Results.read(others)) if others.exists() else None,
             readings=Readings.of(main, Results.read(readings)) if readings.exists() else None,
+            measured=dates.measured(folder, [*files, chapters.COSTS, chapters.STRUCTURE]),
         )
 
     @property

@@ -48,11 +48,13 @@ def answer(audit: Audit, image: str | None) -> list[str]:
     """Which pooling to take, and the picture."""
     said = (f"**{word}.** {' '.join(parts)}" for word, parts in advice.points(audit).items())
     drawn = [f"![The poolings at a glance]({image})", advice.caption(audit)] if image else []
+    devices = ", ".join(audit.report.runs["device"].unique())
+    when = f" Runs and times are of one {devices}, {audit.measured}." if audit.measured else ""
     return [
         "# The paper's claims, and which pooling to take",
         "Made by `make audit` from [the runs](../paper/results/paper/README.md) and the other "
         "files of `paper/results`. The model and its verdicts are those of [the "
-        "report](report.md#the-model).",
+        f"report](report.md#the-model).{when}",
         "## Which pooling to take",
         _list(said),
         *advice.other_analyses(audit),

@@ -6,10 +6,14 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
+from runs import make_results
+from torch_geometric.nn import GraphConv
 
 import lcpool
+from lcpool.data import builtin
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -21,8 +25,8 @@ def module_of(path):
     return module
 
 
-def run(page, monkeypatch, folder, block="python"):
-    """The names that a page has defined after its last block."""
+def run(page, monkeypatch, folder, block="python", last=None, **given):
+    """The names that a page has defined after its last block, or after so many of them."""
     blocks = re.findall(rf"```{re.escape(block)}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     assert blocks
     monkeypatch.chdir(folder)
@@ -30,7 +34,8 @@ def run(page, monkeypatch, folder, block="python"):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     module = ModuleType("page")  # classes must be found by their module, as in a notebook
     monkeypatch.setitem(sys.modules, "page", module)
-    for code in blocks:
+    module.__dict__.update(given)
+    for code in blocks[:last]:
         exec(compile(code, page, "exec"), module.__dict__)
     return module.__dict__
 
@@ -56,6 +61,54 @@ def test_recipes(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+def test_layers(monkeypatch, tmp_path):
+    graphs = builtin(num_graphs=6)
+    data = graphs.batch(torch.arange(6))
+    given = {
+        "x": torch.randn(data.x.size(0), 64), "edge_index": data.edge_index, "batch": data.batch,
+        "conv": GraphConv(64, 64), "LCPooling": lcpool.LCPooling, "CellPooling": lcpool.CellPooling,
+    }  # fmt: skip
+    names = run(DOCS / "layers.md", monkeypatch, tmp_path, **given)
+    assert Path("net.pt2").exists()
+    assert names["y"].shape == (names["out"].x.size(0), 64)
+    logits = names["Logits"](graphs).eval()(data.x, data.edge_index, data.batch)
+    assert logits.shape == (6, 2)
+
+
+@pytest.mark.slow
+def test_large_graphs(monkeypatch, tmp_path):
+    """But for the example with Ray, which is run as a script."""
+    perm, edges = torch.arange(0, 4000, 2), torch.randint(0, 4000, (2, 9000))
+    given = {"edge_index": edges, "perm": perm, "num_nodes": 4000}
+    names = run(DOCS / "large-graphs.md", monkeypatch, tmp_path, last=2, **given)
+    pooled = torch.from_numpy(np.load("pooled.npy")).long()
+    assert torch.equal(pooled, lcpool.cluster_connect(edges, perm, 4000))
+    following = torch.from_numpy(np.load("next.npy")).long()
+    assert torch.equal(following, lcpool.cluster_connect(pooled, names["again"], len(perm)))
+
+
+@pytest.mark.slow
+def test_report(monkeypatch, tmp_path):
+    made = make_results(datasets=("DD", "NCI1"), pools=("lcpool", "topkpool"), runs=5)
+    made.runs.to_csv(tmp_path / "runs.csv", index=False)
+    names = run(DOCS / "report.md", monkeypatch, tmp_path)
+    assert names["report"].ranked.order
+    assert set(names["first"].datasets["dataset"]) == {"DD", "NCI1"}
+    assert Path("report", "report.html").exists()
+
+
+@pytest.mark.slow
+def test_predictions_of_a_sweep(monkeypatch, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "sweep.md").read_text("utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    lcpool.compare("builtin", ["nopool"], runs=2, epochs=1, hidden=8, device="cpu",
+                   store="bench.sqlite")  # fmt: skip
+    names = {}
+    exec(blocks[-1], names)
+    assert names["accuracy"] == pytest.approx(names["row"]["test_accuracy"])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["first-pooling", "which-pooling", "inside", "own"])
 def test_notebooks(name, monkeypatch, tmp_path):
     names = run(DOCS / "notebooks" / f"{name}.md", monkeypatch, tmp_path, "{code-cell}")
@@ -64,8 +117,10 @@ def test_notebooks(name, monkeypatch, tmp_path):
     if name == "which-pooling":
         assert 0 <= names["p"] <= 1
     if name == "inside":
-        assert names["nobody"] == 0  # k-MIS is the last, and leaves none out
+        assert names["alone"] == 0  # k-MIS is the last, and leaves none out
     if name == "own":
+        found = re.findall(r"^  ([\w ]+): ", str(names["failed"]), re.MULTILINE)
+        assert found == ["equivariance", "export"]  # what the page says
         assert names["runs"].groupby("pool").run.count().to_dict()["hubs:Hubs"] == 3
 
 
@@ -105,3 +160,14 @@ def test_every_figure_is_drawn_by_the_script():
 def test_what_a_page_loads_from_elsewhere_is_found(tag, found):
     pytest.importorskip("sphinx")
     assert len(module_of(DOCS / "_ext" / "offline.py").loaded(tag)) == found
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path):
+    pytest.importorskip("sphinx")
+    (tmp_path / "here.html").write_text(
+        '<p id="top"><a href="#top">1</a> <a href="#no">2</a> <a href="there.html#a">3</a> '
+        '<a href="there.html#b">4</a> <img src="no.png"> <a href="https://pyg.org/#x">5</a>'
+    )
+    (tmp_path / "there.html").write_text('<p id="a"></p>')
+    found = module_of(DOCS / "_ext" / "links.py").broken(tmp_path)
+    assert found == ["here.html: #no", "here.html: no.png", "here.html: there.html#b"]

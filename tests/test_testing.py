@@ -72,6 +72,16 @@ class ByNumber(Pairs):
         return Assignment.of_labels(labels)
 
 
+class ByEdge(Pairs):
+    """Adds the features of the neighbour that the list of edges has first."""
+
+    def reduce(self, graph, S):
+        first = torch.arange(graph.num_nodes)
+        for source, target in graph.edge_index.t().flip(0).tolist():
+            first[target] = source
+        return S.assignment.reduce(graph.x + graph.x[first])
+
+
 class Drawing(Pairs):
     """Draws from where no seed reaches."""
 
@@ -148,6 +158,7 @@ def test_a_pooling_that_is_right_passes():
     [
         (InOneGraph, "independence"),
         (ByNumber, "equivariance"),
+        (ByEdge, "equivariance"),
         (Drawing, "determinism"),
         (Promising, "output"),
         (NoGradient, "gradients"),
@@ -167,6 +178,12 @@ def test_what_is_wrong_is_found_and_reported_once(cls, expected):
     names = re.findall(r"^  ([\w ]+): ", str(raised.value), re.MULTILINE)
     assert set(names) <= set(CHECKS)
     assert names == ([expected] if cls is not Dividing else ["independence", expected])
+
+
+def test_a_failing_export_is_reported_once_and_not_logged(capfd):
+    with pytest.raises(AssertionError, match="export: "):
+        check_pooling(Looping)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_layer_that_returns_a_broken_graph_fails():

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lcpool.models.unet import GraphUNet
     from lcpool.nn import LCSMP, ClusterAttention, ConvScore, ProjectionScore, Score
     from lcpool.ops.connect import assignment_connect, cluster_connect
-    from lcpool.ops.connect.blocks import cluster_connect_blocks
+    from lcpool.ops.connect.blocks import Blocks, cluster_connect_blocks
     from lcpool.pool import (
         ASAPooling,
         CellPooling,
@@ -45,6 +45,7 @@ __all__ = [
     "LCSMP",
     "ASAPooling",
     "Assignment",
+    "Blocks",
     "CellPooling",
     "ClusterAttention",
     "ConvScore",

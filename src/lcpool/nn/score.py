@@ -27,7 +27,7 @@ GIVEN = ("edge_attr", "batch", "batch_size")
 
 
 class Score(nn.Module):
-    """h = g(X, A), in two steps: values that order the nodes, and the gate that makes h of them.
+    r"""A score :math:`h = g(X, A)` in two steps: values that rank the nodes, and their gate h.
 
     Top-k takes the values *before* a saturating nonlinearity. The order is the same, but small
     probabilities would underflow and large scores would round to 1, and such ties lose the order.

@@ -25,7 +25,9 @@ class ASAPooling(LocalAssignmentPooling):
     r"""Adaptive structure aware pooling: attention assigns, a local-extremum convolution scores.
 
     .. math::
-        S = \mathrm{attention}(X, A + I), \quad h = \sigma(\mathrm{LEConv}(S^\top X, A + I)), \quad
+        S = \mathrm{attention}(X, A + I), \quad h = \sigma(\mathrm{LEConv}(S^\top X, A + I))
+
+        \hat{i} = \mathrm{topk}(h), \quad X' = (S^\top X \odot h)(\hat{i}, :), \quad
         A' = {S'}^\top (A + I) S'
 
     without the diagonal of A'. A call adds I to A; if you call ``select`` and ``connect``
@@ -44,6 +46,12 @@ class ASAPooling(LocalAssignmentPooling):
         add_self_loops: keep the diagonal of A'.
         max_edges: raise an error for a pooled graph with more edges than this.
         **kwargs: further arguments of the convolution.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> out = ASAPooling(16, ratio=0.5)(torch.randn(4, 16), path)
+        >>> out.x.shape, out.edge_attr.requires_grad
+        (torch.Size([2, 16]), True)
     """
 
     cost: ClassVar[str] = "n log n + m d²"

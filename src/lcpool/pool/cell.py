@@ -24,7 +24,8 @@ class CellPooling(PartitionPooling):
 
     .. math::
         h = g(X, A), \quad \hat{i} = \mathrm{topk}(h), \quad
-        s_{ij} = [\, j \text{ is the kept node nearest to } i \,], \quad
+        s_{ij} = [\, j \text{ is the kept node nearest to } i \,]
+
         X' = S^\top X, \quad A' = S^\top A S \text{ without its diagonal}
 
     A kept node and all nodes that are nearer to it than to any other kept node are its cell.

@@ -50,7 +50,7 @@ class DenseAssignmentPooling(Pooling):
     Args:
         assign: f, called as ``assign(x, edge_index)``, with edge weights as third argument if there
             are any; returns k values per node.
-        num_clusters: k.
+        num_clusters: the number k of nodes of every pooled graph.
     """
 
     reads_sizes: ClassVar[bool] = False  # k is known

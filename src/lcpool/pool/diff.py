@@ -27,9 +27,13 @@ class DiffPooling(DenseAssignmentPooling):
     .. math::
         L_{link} = \lVert A - SS^\top \rVert_F / n^2, \quad L_{entropy} = \sum_i H(S_i) / n
 
-    where :math:`\lVert A - SS^\top \rVert^2 = \lVert A \rVert^2 - 2\,\mathrm{tr}(S^\top A S) +
-    \lVert S^\top S \rVert^2` needs no n × n matrix. For one graph they are PyG's; for a batch, PyG
-    takes one norm over all graphs and their padding.
+    The link loss needs no n × n matrix:
+
+    .. math::
+        \lVert A - SS^\top \rVert^2 = \lVert A \rVert^2 - 2\,\mathrm{tr}(S^\top A S) +
+        \lVert S^\top S \rVert^2
+
+    For one graph they are PyG's; for a batch, PyG takes one norm over all graphs and their padding.
 
     Args:
         in_channels: width of the node features.
@@ -37,6 +41,13 @@ class DiffPooling(DenseAssignmentPooling):
         GNN: class of the convolution that assigns.
         normalize: divide the link loss by n².
         **kwargs: further arguments of the convolution.
+
+    Example:
+        >>> import torch
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> out = DiffPooling(16, num_clusters=3)(torch.randn(4, 16), path)
+        >>> out.x.shape, sorted(out.losses)
+        (torch.Size([3, 16]), ['entropy', 'link'])
     """
 
     loss_weights: ClassVar[Mapping[str, float]] = {"link": 0.1, "entropy": 0.1}

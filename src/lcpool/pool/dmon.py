@@ -17,7 +17,8 @@ class DMoNPooling(DenseAssignmentPooling):
     r"""Deep modularity networks: a linear layer assigns nodes to k clusters of high modularity.
 
     .. math::
-        S = \mathrm{softmax}(L(X)), \quad X' = S^\top X, \quad
+        S = \mathrm{softmax}(L(X)), \quad X' = S^\top X
+
         A' = \hat{D}^{-1/2} \hat{A} \hat{D}^{-1/2}, \quad
         \hat{A} = S^\top A S - \mathrm{diag}(S^\top A S)
 
@@ -40,6 +41,13 @@ class DMoNPooling(DenseAssignmentPooling):
     Args:
         in_channels: width of the node features.
         num_clusters: k, the number of nodes of every pooled graph.
+
+    Example:
+        >>> import torch
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> out = DMoNPooling(16, num_clusters=3)(torch.randn(4, 16), path)
+        >>> out.x.shape, sorted(out.losses)
+        (torch.Size([3, 16]), ['cluster', 'spectral'])
     """
 
     def __init__(self, in_channels: int, num_clusters: int) -> None:

@@ -20,7 +20,8 @@ class MinCutPooling(DenseAssignmentPooling):
     r"""MinCut pooling: a linear layer assigns nodes to k clusters that cut few edges.
 
     .. math::
-        S = \mathrm{softmax}(L(X) / t), \quad X' = S^\top X, \quad
+        S = \mathrm{softmax}(L(X) / t), \quad X' = S^\top X
+
         A' = \hat{D}^{-1/2} \hat{A} \hat{D}^{-1/2}, \quad
         \hat{A} = S^\top A S - \mathrm{diag}(S^\top A S)
 
@@ -38,6 +39,12 @@ class MinCutPooling(DenseAssignmentPooling):
         in_channels: width of the node features.
         num_clusters: k, the number of nodes of every pooled graph.
         temp: temperature of the softmax.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> out = MinCutPooling(16, num_clusters=3)(torch.randn(4, 16), path)
+        >>> out.x.shape, sorted(out.losses)
+        (torch.Size([3, 16]), ['cut', 'ortho'])
     """
 
     loss_weights: ClassVar[Mapping[str, float]] = {"cut": 0.5, "ortho": 1.0}

@@ -16,7 +16,7 @@ from lcpool.pool.selection import Selection
 
 
 class NoPooling(Pooling):
-    """Leave graphs as they are: S = I, X' = X, A' = A."""
+    r"""Leave graphs as they are: :math:`S = I, X' = X, A' = A`."""
 
     keeps_connected: ClassVar[bool] = True
     keeps_edge_attr = True

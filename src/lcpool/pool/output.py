@@ -28,7 +28,7 @@ class _Items(NamedTuple):
 class Pooled(_Items):
     """The output of a pooling: the six items that PyG's poolings return, and some attributes.
 
-    Items, by position or by name:
+    By position or by name:
         x: features X' of the pooled nodes.
         edge_index: edges of A'.
         edge_attr: weights or attributes of these edges, or None.

@@ -29,7 +29,8 @@ class RandomSelection(LocalClusterPooling):
     r"""LCPool with random scores: what does its score contribute?
 
     .. math::
-        \hat{i} = \text{⌈ratio · n⌉ nodes, drawn}, \quad X' = X(\hat{i}, :), \quad
+        \hat{i} = \text{⌈ratio · n⌉ random nodes}, \quad X' = X(\hat{i}, :)
+
         A' = \mathrm{ones}(A + A^\top A + A^2 + A^\top A^2)(\hat{i}, \hat{i})
 
     Drawn in every call, also in evaluation: seed torch for the same result.
@@ -48,8 +49,13 @@ class RandomSelection(LocalClusterPooling):
 class RandomAssignment(PartitionPooling):
     r"""Random clusters: what do the clusters of a pooling contribute?
 
-    ⌈ratio · n⌉ nodes of each graph are drawn, and every other node joins one of them at random,
-    near or not. X' is the sum over each cluster, and clusters that an edge joins are joined.
+    .. math::
+        s_{ij} = [\, j \text{ is the kept node that } i \text{ drew} \,]
+
+        X' = S^\top X, \quad A' = S^\top A S \text{ without its diagonal}
+
+    ⌈ratio · n⌉ nodes of each graph are kept at random, and every other node joins a random one of
+    them, near or far.
 
     Drawn in every call, also in evaluation: seed torch for the same result.
 

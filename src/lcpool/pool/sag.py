@@ -36,6 +36,13 @@ class SAGPooling(LocalAssignmentPooling):
         multiplier: factor on the pooled features.
         nonlinearity: σ, by name or as a callable.
         **kwargs: further arguments of the convolution.
+
+    Example:
+        >>> import torch
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> out = SAGPooling(16, ratio=0.5)(torch.randn(4, 16), path)
+        >>> out.x.shape, out.perm.shape
+        (torch.Size([2, 16]), torch.Size([2]))
     """
 
     def __init__(

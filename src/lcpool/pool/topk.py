@@ -28,6 +28,13 @@ class TopKPooling(LocalAssignmentPooling):
             not used then.
         multiplier: factor on the pooled features.
         nonlinearity: σ, by name or as a callable.
+
+    Example:
+        >>> import torch
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> out = TopKPooling(16, ratio=0.5)(torch.randn(4, 16), path)
+        >>> out.x.shape, out.perm.shape
+        (torch.Size([2, 16]), torch.Size([2]))
     """
 
     def __init__(

@@ -127,7 +127,7 @@ def cluster_connect_blocks(
 
     Returns:
         What can be iterated over, indexed, or written into a file that is mapped into memory
-        (:meth:`~lcpool.ops.connect.blocks.Blocks.save`).
+        (:meth:`Blocks.save <lcpool.Blocks.save>`).
 
     Example:
         >>> path = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
