@@ -392,9 +392,10 @@ def _gather_rows(name: str, graphs: list[Data], key: str, counts: Tensor) -> Ten
         if part.layout != torch.strided:
             raise DatasetError(f"{where} is sparse: graph.{key} = graph.{key}.to_dense().")
         parts.append(part.detach().cpu() if part.dim() > 1 else part.detach().cpu().unsqueeze(-1))
-        shape = [count, parts[0].size(1)]
-        if list(parts[g].shape) != shape:
-            raise DatasetError(f"{where} must have shape {shape}, not {list(part.shape)}.")
+        if parts[g].dim() != 2 or parts[g].shape != (count, parts[0].size(1)):
+            width = parts[0].size(1) if parts[0].dim() == 2 else "any"
+            problem = f"must have shape [{count}, {width}], not {list(part.shape)}"
+            raise DatasetError(f"{where} {problem}.")
         if not parts[g].float().isfinite().all():
             raise DatasetError(f"{where} has NaN, or numbers too large for float32.")
     return torch.cat(parts).float()

@@ -41,9 +41,8 @@ from lcpool.data.columns import (
 )
 from lcpool.data.files import TOO_MUCH, Array, TextFiles, max_bytes, number
 from lcpool.data.graphset import GraphSet
-from lcpool.data.predefined import NAMES
 from lcpool.data.smiles import read_smiles
-from lcpool.data.splits import Split
+from lcpool.data.splits import NAMES, Split
 from lcpool.data.targets import targets
 from lcpool.settings import TaskName
 
