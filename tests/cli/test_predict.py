@@ -79,6 +79,13 @@ def test_what_is_missing_is_named_in_one_line(saved: Path, words: tuple):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_a_folder_is_no_file_for_predictions(saved: Path, tmp_path: Path):
+    for folder in (tmp_path, "/"):
+        done = run(saved, "builtin", "--out", folder)
+        assert done.exit_code == 2
+        assert f"--out {folder}" in done.stderr
+
+
 def test_the_remedy_for_a_class_of_ones_own_is_an_option(tmp_path: Path):
     own = tmp_path / "own.pt"
     train("builtin", "nopool", conv="torch_geometric.nn:SGConv", **QUICK).model.save(own)

@@ -188,6 +188,8 @@ class Single(torch.nn.Linear):
 class NeedsMore(Fine):
     def forward(self, x, edge_index, edge_attr):
         return x
+def function(a, b):
+    return Fine(a, b)
 """
 
 
@@ -201,6 +203,7 @@ class NeedsMore(Fine):
         ("Single", "lcpool: cannot make 'faulty_convs:Single' for 8 channels: "),
         ("NeedsMore", "lcpool: 'faulty_convs:NeedsMore' reads edge attributes, and "),
         ("NotThere", "lcpool: cannot import 'faulty_convs:NotThere'"),
+        ("function", "lcpool: cannot make 'faulty_convs:function' for 8 channels: "),
     ],
 )
 def test_a_convolution_of_ones_own_from_the_current_folder(
@@ -216,6 +219,27 @@ def test_a_convolution_of_ones_own_from_the_current_folder(
         assert done.stderr.splitlines()[-1].startswith(message)
     else:
         assert json.loads(done.stdout)["stack"] > 1
+
+
+def test_a_network_that_is_no_backbone_is_refused(lcpool_train: Callable):
+    done = lcpool_train(*SMALL, "--backbone", "torch_geometric.nn:GCNConv")
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert "torch_geometric.nn:GCNConv" in line
+    assert "lcpool.models.Backbone" in line
+
+
+def test_a_metric_that_validation_graphs_do_not_have_is_named(
+    lcpool_train: Callable, tmp_path: Path
+):
+    same = [g for g, y in enumerate(builtin().y.tolist()) if y == 0][:5]
+    rest = [g for g in range(600) if g not in same]
+    splits = tmp_path / "splits.json"
+    splits.write_text(json.dumps({"train": rest[:500], "val": same, "test": rest[500:]}))
+    done = lcpool_train(*SMALL, "--epochs", 1, "--metric", "roc_auc", "--splits-file", splits)
+    assert done.exit_code == 0, done.stderr
+    (line,) = naming(done.stdout, "ROC-AUC", "validation graphs", "runs 0, 1")
+    assert "loss" in line
 
 
 def test_without_a_dataset_the_usage_is_shown(lcpool_train: Callable):

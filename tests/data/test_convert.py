@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy.sparse import coo_matrix
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Data, HeteroData, InMemoryDataset
 
 from lcpool.data import DatasetError, DataWarning, load, load_dataset
 from lcpool.data.checks import check_columns
@@ -148,31 +148,72 @@ def test_what_is_one_hot_or_no_category_stays_as_it_is(x: list):
     assert graphs.x.tolist() == x
 
 
-class OgbDataset(list):
+class OgbDataset(InMemoryDataset):
     """What lcpool reads of ogb.graphproppred.PygGraphPropPredDataset."""
 
     name, task_type = "ogbg-moltoy", "regression"
+    parts: object = {"train": torch.tensor([2, 0]), "valid": [1], "test": np.array([3])}
 
-    def get_idx_split(self) -> dict:
-        return {
-            "train": torch.tensor([2, 0]),
-            "valid": torch.tensor([1]),
-            "test": torch.tensor([3]),
-        }
+    def __init__(self, graphs: list[Data]) -> None:
+        super().__init__()
+        self.data, self.slices = self.collate(graphs)
+
+    def get_idx_split(self) -> object:
+        return self.parts
 
 
-@QUIET
-def test_a_dataset_of_ogb_brings_its_split_and_its_task():
+@pytest.fixture
+def ogb_dataset() -> OgbDataset:
     atoms = torch.tensor([[5, 0, 1, 5, 1, 0, 2, 0, 0]] * 2)
     rows = [ring(atoms, edge_attr=torch.tensor([[0, 0, 1]] * 2)) for _ in range(4)]
     for row in rows:
         row.y = torch.tensor([[1.0]])  # whole, but a number to predict
-    graphs = load_dataset(OgbDataset(rows))
+    return OgbDataset(rows)
+
+
+@QUIET
+def test_a_dataset_of_ogb_brings_its_split_and_its_task(ogb_dataset: OgbDataset):
+    graphs = load_dataset(ogb_dataset)
     assert (graphs.name, graphs.task) == ("ogbg-moltoy", "values")
     assert sum(graphs.categories) == graphs.num_features == 174
     assert graphs.edge_attr.size(1) == 13
     assert [part.tolist() for part in graphs.splits[0]] == [[2, 0], [1], [3]]
-    assert load_dataset(OgbDataset(rows[:3])).splits == ()  # some graphs of it
+
+
+@QUIET
+@pytest.mark.parametrize("picked", [[0, 1, 2], [3, 2, 1, 0]])
+def test_the_split_of_ogb_is_not_that_of_picked_graphs(ogb_dataset: OgbDataset, picked: list):
+    assert load_dataset(ogb_dataset[picked]).splits == ()
+
+
+@QUIET
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [
+        (None, "a split"),
+        ({"train": [0, 1]}, "'val'"),
+        ({"train": [0, 1], "valid": [2], "test": [4]}, "'test'"),
+        ({"train": [0, 1], "valid": [1], "test": [3]}, "graph 1"),
+        ({"train": [0.5, 1], "valid": [2], "test": [3]}, "'train'"),
+    ],
+)
+def test_an_odd_split_of_ogb_is_refused(ogb_dataset: OgbDataset, parts: object, named: str):
+    ogb_dataset.parts = parts
+    with pytest.raises(DatasetError, match=f"ogbg-moltoy.*{named}"):
+        load_dataset(ogb_dataset)
+
+
+@QUIET
+def test_rows_of_numpy_as_targets():
+    graphs = [ring(torch.ones(2, 1)) for _ in range(2)]
+    for graph, row in zip(graphs, [[0.5, 1], [2, np.nan]], strict=True):
+        graph.y = np.array(row)
+    assert load_dataset(graphs).y[0].tolist() == [0.5, 1]
+
+
+def test_a_set_of_graphs_is_refused():
+    with pytest.raises(DatasetError, match="list"):
+        load_dataset({"CC", "CO"}, y=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -252,7 +293,7 @@ def test_tables_of_molecules(tmp_path: Path):
 
 
 @rdkit
-@pytest.mark.parametrize("text", ["PROTEINS", "C1CC", "", " ", "C(C", "\0", "x" * 10_000])
+@pytest.mark.parametrize("text", ["PROTEINS", "C1CC", "", " ", "C(C", "\0", "C–C", "x" * 10_000])
 def test_what_is_no_molecule(text: str):
     with pytest.raises(DatasetError, match=r"graphs: molecule 1: ") as caught:
         load_dataset(["CC", text])
@@ -271,6 +312,8 @@ def test_molecules_without_rdkit(monkeypatch: pytest.MonkeyPatch):
     [
         {"edge_attr": torch.tensor(3)},
         {"edge_attr": torch.tensor([1, 2, 3])},
+        {"edge_attr": torch.ones(2, 1, 2)},
+        {"edge_attr": torch.ones(2, 1).to_sparse()},
         {"edge_attr": torch.tensor([[1, 2], [3, 4]]).t()},
         {"edge_attr": "words"},
         {"edge_weight": torch.tensor(1)},

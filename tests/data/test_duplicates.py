@@ -137,6 +137,8 @@ def test_labels_and_parts_of_duplicates_are_counted():
     other = Split(*map(torch.tensor, ([0, 1, 5], [2], [3, 4])))
     assert found.leaked(replace(graphs, splits=(one,))) == 2
     assert found.leaked(replace(graphs, splits=(one, other))) == 3
+    assert found.chosen_on(graphs) == 0
+    assert found.chosen_on(replace(graphs, splits=(one, other))) == 2
     rows = [[nan, 1.0], [0.0, 1.0], [nan, 1.0], [nan, 1.0], [0.0, nan], [1.0, 1.0]]
     labels = replace(graphs, y=torch.tensor(rows), classes=(), task="labels")
     assert found.differing(labels) == 2

@@ -1,6 +1,7 @@
 """Splits that a user passes, in Python and in files."""
 
 import json
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -32,6 +33,7 @@ def plain(splits):
         [NAMED],
         (NAMED,),
         [PARTS],
+        [list(map(np.int64, part)) for part in PARTS],
         {"test": PARTS[2], "model_selection": [{"train": PARTS[0], "validation": PARTS[1]}]},
     ],
 )
@@ -77,6 +79,7 @@ def test_three_splits_are_not_taken_for_three_parts():
         ({**NAMED, "val": np.array([2**63], np.uint64)}, "is too large"),
         ({**NAMED, "val": []}, "'val' is empty"),
         ({**NAMED, "val": [0]}, "graph 0 is in 'train' and again in 'val'"),
+        ({**NAMED, "val": [1, 1]}, r"graph 1 is in 'val' and again in 'val' \(1 "),
         ({**NAMED, "val": [6]}, "'val' has numbers from 6 to 6"),
         ([NAMED, {**NAMED, "val": [-1]}], "split 1: 'val' has numbers from -1"),
         ({"test": [0], "model_selection": [{}, {}]}, "must hold one split"),
@@ -95,7 +98,7 @@ def test_json(tmp_path):
     path = tmp_path / "splits.json"
     path.write_text(json.dumps([NAMED, OTHER]))
     assert plain(as_splits(path, 6, "six")) == [list(PARTS), list(OTHER.values())]
-    path.write_text(json.dumps(NAMED))
+    path.write_text(json.dumps(NAMED), encoding="utf-8-sig")  # as an editor of Windows does
     assert plain(as_splits(str(path), 6, "six")) == [list(PARTS)]
 
 
@@ -133,15 +136,21 @@ def test_csv(tmp_path):
         ("s.npz", b"", "is no npz file of splits"),
         ("s.npz", b"PK\x03\x04", "is no npz file of splits"),
         ("s.npz", b"text", "is no npz file of splits"),
-        ("s.csv", b"", "needs the columns graph and part"),
-        ("s.csv", b"graph;part\n0;train\n", "needs the columns graph and part"),
+        ("s.csv", b"", r"s\.csv, line 1"),
+        ("s.csv", b"graph;part\n0;train\n", r"s\.csv, line 1: .*';'"),
+        ("s.csv", b"0,train\n1,val\n", r"s\.csv, line 1: '0', 'train'"),
+        ("s.csv", b"graph,set\n0,train\n", r"s\.csv: no column 'part'; .*'set'"),
+        ("s.csv", b"graph,part\n0,train,val\n", r"s\.csv, line 2: 3 cell"),
+        ("s.csv", b'graph,part\n0,"train\n', r"s\.csv, line 2"),
         ("s.csv", b"graph,part\nx,train\n", "line 2: graphs and splits are numbered from 0"),
         ("s.csv", b"graph,part\n-1,train\n", "line 2: graphs and splits are numbered from 0"),
-        ("s.csv", b"graph,part\n1\n", "line 2: a part is train, val or test, not 'none'"),
+        ("s.csv", b"graph,part\n1\n", r"s\.csv, line 2: 1 cell"),
+        ("s.csv", b"graph,part\n1,\n", r"s\.csv, line 2: a part is .*None"),
+        ("s.csv", b"graph,part\n1,0\n", r"s\.csv, line 2: a part is .*0"),
         ("s.csv", b"graph,part\n1,dev\n", "line 2: a part is train, val or test, not 'dev'"),
         ("s.csv", b"graph,part,split\n1,test,2\n", "numbered 0, 1, …, but there are 2"),
         ("s.csv", b"graph,part\n", "a split or a list of splits"),
-        ("s.csv", b"graph,part\n\x00,\xff\n", "is no csv file of splits|numbered from 0"),
+        ("s.csv", b"graph,part\n\x00,\xff\n", r"s\.csv: .*UTF-8"),
     ],
 )
 def test_untidy_files_are_refused(tmp_path, name, content, words):
@@ -162,6 +171,18 @@ def test_untidy_arrays_are_refused(tmp_path):
     np.savez(path, train_x=[1])
     with pytest.raises(DatasetError, match="'train_x'"):
         read_splits(path)
+    np.savez(path, **NAMED, train_0=[0, 1])
+    with pytest.raises(DatasetError, match="'train_0'"):
+        read_splits(path)
+    # More numbers than there is memory, and half a header.
+    for head in (
+        b"{'descr': '<i8', 'fortran_order': False, 'shape': (999999999999999,), }",
+        b"{(1",
+    ):
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("train.npy", b"\x93NUMPY\x01\x00" + bytes([len(head), 0]) + head)
+        with pytest.raises(DatasetError, match="no npz file"):
+            read_splits(path)
     np.save(tmp_path / "a.npy", [1])
     (tmp_path / "a.npy").rename(path)
     with pytest.raises(DatasetError, match="no npz file"):

@@ -93,6 +93,9 @@ def test_names_that_are_unique_need_no_graph_in_the_edges(write: Callable):
          ("p", "q")),
         ("graph,label_p\na,0\nb,1\nc,1\n", "labels", [[0], [1], [1]], ("p",)),
         ("graph\na\nb\nc\n", "classes", [-1, -1, -1], ()),
+        ("graph,value\na,\nb,\nc,\n", "values", [[None], [None], [None]], ("value",)),
+        # Neighbours that float64 does not tell apart.
+        (f"graph,label\na,{2**60}\nb,{2**60 + 1}\nc,1\n", "classes", [2**60, 2**60 + 1, 1], ()),
     ],
 )  # fmt: skip
 def test_targets(write: Callable, graphs: str, task: str, y: list, names: tuple):
@@ -104,7 +107,7 @@ def test_targets(write: Callable, graphs: str, task: str, y: list, names: tuple)
 
 
 def test_columns_that_mean_nothing_are_named(write: Callable):
-    with pytest.warns(DataWarning, match=r"graphs\.csv: .*not used: weight, name\."):
+    with pytest.warns(DataWarning, match=r"graphs\.csv: .*not used: 'weight', 'name'\."):
         read_folder(write(graphs="graph,label,weight,name\na,1,2,x\nb,1,3,y\nc,2,4,z\n"))
 
 
@@ -122,6 +125,20 @@ def test_names_are_the_same_as_numbers_and_as_words():
     edges = pd.DataFrame({"graph": ["1", "1"], "u": [0.0, 1.0], "v": [1, 2]})
     nodes = pd.DataFrame({"graph": [1, 1, 1], "node": ["0", " 1", 2]})
     assert load_dataset({"edges": edges, "nodes": nodes}).edge_index.size(1) == 4
+
+
+def test_names_in_files_are_the_same_as_whole_numbers_and_as_floats(write: Callable):
+    """As pandas writes a column of floats: node 2 is not another one than node 2.0."""
+    folder = write(edges="graph,u,v\n1.0,1.0,2\n1,2.0,3\n", nodes=None, graphs="graph\n1\n")
+    assert load_dataset(folder).node_counts.tolist() == [3]
+
+
+def test_a_frame_is_called_by_its_rows():
+    edges = pd.DataFrame({"graph": ["a", "b"], "u": [1, 1], "v": [2, 2]})
+    for column, cells in {"label": ["x", None], "value": [1.0, float("inf")]}.items():
+        graphs = pd.DataFrame({"graph": ["a", "b"], column: cells})
+        with pytest.raises(DatasetError, match=f"graphs, row 1: '{column}'"):
+            load_dataset({"edges": edges, "graphs": graphs})
 
 
 BOM = "\N{BYTE ORDER MARK}"
@@ -155,7 +172,10 @@ NASTY = {
     "no edges": ({E: None}, "no table 'edges'"),
     "empty file": ({E: ""}, r"edges\.csv, line 1: the file is empty"),
     "only a header": ({G: "graph,label\n"}, r"graphs\.csv: there are no graphs"),
-    "no header": ({E: "a,1,2\na,2,3\n"}, r"edges\.csv: no ends of edges"),
+    "no header": ({E: "a,1,2\na,2,3\n"}, r"edges\.csv, line 1: 'a', '1', '2'"),
+    "no header of nodes": ({N: "a,1,C\na,x,C\n"}, r"nodes\.csv, line 1: 'a', '1', 'C'"),
+    "no ends": ({E: "graph,kind\na,1\n"}, r"edges\.csv: no ends of edges"),
+    "a capital": ({E: TABLES[E].replace("graph", "Graph")}, r"edges\.csv: .*'Graph'.*'graph'"),
     "semicolons": ({E: "graph;u;v\na;1;2\n"}, r"edges\.csv, line 1: .*';'"),
     "tabs": ({E: "graph\tu\tv\na\t1\t2\n"}, r"edges\.csv, line 1: .*'\\t'"),
     "an index": ({E: ",graph,u,v\n0,a,1,2\n"}, r"edges\.csv, line 1: column 1 .*index=False"),
@@ -183,12 +203,17 @@ NASTY = {
     "a slip": ({N: TABLES[N].replace("0.5", "0.5.1")}, r"nodes\.csv, line 2: '0.5.1' .*charge"),
     "no number of Python's": ({N: TABLES[N].replace("0.5", "1_0")}, r"nodes\.csv, line 2: '1_0'"),
     "missing edge feature": ({E: TABLES[E].replace("double", "")}, r"edges\.csv, line 3: 'kind'"),
-    "half a class": ({G: "graph,label\na,1\nb,0.5\nc,2\n"}, r"graphs\.csv: .*graph 1"),
-    "missing class": ({G: "graph,label\na,1\nb,\nc,2\n"}, r"graphs\.csv: .*graph 1"),
-    "missing word of a class": ({G: "graph,label\na,x\nb,\nc,y\n"}, r"graphs\.csv: .*graph"),
-    "label 2": ({G: "graph,label_a\na,1\nb,2\nc,0\n"}, r"graphs\.csv: .*0, 1"),
+    "half a class": ({G: "graph,label\na,1\nb,0.5\nc,2\n"},
+                     r"graphs\.csv, line 3: 'label' .*0\.5.*column 'value'"),
+    "missing class": ({G: "graph,label\na,1\nb,\nc,2\n"}, r"graphs\.csv, line 3: 'label'"),
+    "NaN as class": ({G: "graph,label\na,1\nb,nan\nc,2\n"}, r"graphs\.csv, line 3: 'label'"),
+    "missing word of a class": ({G: "graph,label\na,x\nb,\nc,y\n"}, r"graphs\.csv, line 3: "),
+    "label 2": ({G: "graph,label_a\na,1\nb,2\nc,0\n"}, r"graphs\.csv, line 3: 'label_a' .*2"),
+    "words as labels": ({G: "graph,label_a,label_b\na,1,x\nb,1,y\nc,0,x\n"},
+                        r"graphs\.csv, line 2: 'label_a', 'label_b' .*x"),
+    "words as values": ({G: "graph,value\na,low\nb,high\nc,low\n"}, r"line 2: 'value' .*low"),
     "word as value": ({G: "graph,value\na,1\nb,high\nc,0\n"}, r"graphs\.csv, line 3: 'high'"),
-    "infinite value": ({G: "graph,value\na,1\nb,inf\nc,0\n"}, r"graphs\.csv: .*graph 1"),
+    "infinite value": ({G: "graph,value\na,1\nb,inf\nc,0\n"}, r"graphs\.csv, line 3: 'value'"),
     "two kinds of targets": ({G: "graph,label,value\na,1,2\nb,1,2\nc,1,2\n"}, "has 'label'"),
     "unknown part": ({G: TABLES[G].replace("val", "dev")}, r"graphs\.csv, line 4: .*'dev'"),
     "no test part": ({G: TABLES[G].replace("test", "")}, r"graphs\.csv: no graph has 'test'"),
@@ -292,7 +317,7 @@ def test_words_in_another_encoding_are_refused(write: Callable, encoding: str):
         ("edges", "c,x,y", "z,x,y", r"edges\.csv, line 4: graph z .*graphs\.csv"),
         ("edges", "c,x,y", "c,,y", r"edges\.csv, line 4: 'u' is missing"),
         ("nodes", "a,2,N,0", "a,2,N,", r"nodes\.csv, line 3: 'charge' is missing"),
-        ("graphs", "b,no", "b,", r"graph 1 is missing"),
+        ("graphs", "b,no", "b,", r"graphs\.csv, line 3: 'label' is missing"),
     ],
 )
 def test_what_is_missing_or_unknown_is_named(

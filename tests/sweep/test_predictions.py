@@ -116,13 +116,42 @@ def test_predictions_keep_every_bit():
     assert predictions.from_arrays(predictions.to_arrays([None, one]))[0] is None
 
 
-def test_damaged_predictions_are_noticed(tmp_path):
-    arrays = predictions.to_arrays(
-        [KeptPredictions(np.zeros(2, np.uint32), *(np.zeros((2, 1), np.float32),) * 3)]
-    )
-    arrays["test_outputs"] = arrays["test_outputs"][:1]
-    with pytest.raises(ValueError, match="test_outputs"):
-        predictions.from_arrays(arrays)
+ODD = {
+    "fewer": lambda array: array[:-1],
+    "none": lambda array: array[:0],
+    "one": lambda array: np.array(3),
+    "more dimensions": lambda array: np.stack([array, array]),
+    "words": lambda array: np.full(array.shape, "a"),
+    "complex": lambda array: array * 1j,
+}
+ARRAYS = ("lengths", "losses", "accuracies", "test_shapes", "test_graphs", "test_outputs")
+COUNTS = ("lengths", "test_shapes", "test_graphs")
+
+
+@pytest.fixture(scope="module")
+def exported(stored, tmp_path_factory):
+    return stored.write(tmp_path_factory.mktemp("export") / "runs.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        *((name, change) for name in ARRAYS for change in ODD.values()),
+        *((name, lambda array: array + 0.5) for name in COUNTS),
+        *((name, lambda array: -array.astype(int) - 1) for name in COUNTS[:2]),
+    ],
+)
+def test_damaged_arrays_of_an_export_are_named(exported, name, change):
+    path = exported.with_suffix(".npz")
+    content = path.read_bytes()
+    with np.load(path) as arrays:
+        damaged = {**arrays, name: change(arrays[name])}
+    try:
+        np.savez(path, **damaged)
+        with pytest.raises(ValueError, match=r"runs\.npz"):
+            Results.read(exported)
+    finally:
+        path.write_bytes(content)
 
 
 def test_a_metric_that_does_not_fit_is_refused_before_training():

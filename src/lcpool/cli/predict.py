@@ -38,7 +38,7 @@ def predict(
     """
     with one_line_errors("stopped."):
         from lcpool.atomic import whole_file
-        from lcpool.cli.train import import_from_here
+        from lcpool.cli.train import check_file, import_from_here
         from lcpool.data import DatasetError, load_dataset
         from lcpool.spreadsheet import protected
         from lcpool.train import Model
@@ -46,6 +46,8 @@ def predict(
 
         if trust:
             import_from_here()
+        if out is not None:
+            check_file("--out", out)
         place = pick_device(device)
         loaded = Model.load(model, trust=trust)
         loaded.network.to(place)

@@ -66,7 +66,7 @@ def train(
 
         pick_device(device)  # Before any data is read.
         if save is not None:
-            _check_file(save)
+            check_file("--save", save)
         said = given(context, settings)
         architecture = Architecture(**in_groups(said)[0])
         if architecture.own_classes:
@@ -104,21 +104,18 @@ def check_own_class(name: str, a: Architecture) -> None:
     from lcpool.models import make_conv, make_pooling, network_class
     from lcpool.models.conv import CALLED as CONV_CALLED
     from lcpool.models.conv import takes_edge_attr
-    from lcpool.models.own import own_errors
     from lcpool.nn.norm import BatchNorm
     from lcpool.pool.foreign import CALLED
 
     x, edges = torch.randn(4, a.hidden), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
     if name == a.conv:
-        with own_errors(name):
-            needed = takes_edge_attr(name) == "needed"
+        needed = _made(name, a.hidden, lambda: takes_edge_attr(name)) == "needed"
         more, edge_dim = ({"edge_attr": torch.ones(4, 1)}, 1) if needed else ({}, None)
         conv = _made(name, a.hidden, lambda: make_conv(name, a.hidden, BatchNorm, edge_dim))
         _called(name, lambda: conv(x, edges, **more), CONV_CALLED)
         return
     if name == a.backbone:
-        with own_errors(name):
-            network = network_class(name)
+        network = _made(name, a.hidden, lambda: network_class(name))
         made_of = replace(a, conv="gcn")  # another may need edge attributes
         _made(name, a.hidden, lambda: network(1, 2, 4.0, made_of))
         return
@@ -157,13 +154,13 @@ def _called(name: str, call: Callable[[], Any], how: str) -> Any:
         ) from error
 
 
-def _check_file(path: Path) -> None:
-    """Refuse a file that cannot be written before training, not after."""
+def check_file(option: str, path: Path) -> None:
+    """Refuse a file that cannot be written before the work, not after."""
     if path.is_dir():
-        raise ValueError(f"--save {path} is a folder; name a file.")
+        raise ValueError(f"{option} {path} is a folder; name a file.")
     path.absolute().parent.mkdir(parents=True, exist_ok=True)
     if not os.access(path.absolute().parent, os.W_OK):
-        raise ValueError(f"--save {path}: its folder cannot be written to.")
+        raise ValueError(f"{option} {path}: its folder cannot be written to.")
 
 
 def _checkpoint_folder(named: Path | None) -> Path | None:
@@ -236,6 +233,10 @@ def _circumstances(result: Result) -> list[str]:
     metric, own = result.metric, result.metric.name
     if unknown := [r.number for r in result.runs if not r.lost and math.isnan(r.test[own][0])]:
         lines.append(f"no {metric.title} on their test graphs, not counted: {_runs(unknown)}")
+    if blind := [r.number for r in result.runs if not r.lost and math.isnan(r.choices[own].value)]:
+        lines.append(
+            f"no {metric.title} on their validation graphs, chosen by loss: {_runs(blind)}"
+        )
     if late := [run.number for run in diverged if not run.lost]:
         lines.append(f"diverged after the chosen epoch, counted: {_runs(late)}")
     return lines

@@ -96,11 +96,11 @@ def check_split(split: Split, num_graphs: int, where: str) -> None:
             )
         if owner[part].any() or len(np.unique(part.numpy())) < len(part):
             again = (owner[part] > 0) | (part.bincount(minlength=num_graphs)[part] > 1)
-            g = int(part[again][0])
+            g, count = int(part[again][0]), len(np.unique(part[again].numpy()))
             other = split._fields[int(owner[g]) - 1] if owner[g] else name
             raise DatasetError(
-                f"{where}: graph {g} is in '{other}' and again in '{name}' ({int(again.sum())} "
-                f"such graphs); a graph belongs to one part."
+                f"{where}: graph {g} is in '{other}' and again in '{name}' ({count} such "
+                f"graphs); a graph belongs to one part."
             )
         owner[part] = number
     if len(split.train) == 1:

@@ -94,13 +94,12 @@ def _in_columns_of(words: Words, own: Words, rows: Tensor, name: str, unit: str)
         unknown = [n for n, word in enumerate(ours) if word not in known]
         if ours and len(unknown) == len(ours):
             raise DatasetError(
-                f"{name}: a feature of the {unit} has {_some(ours)}, but {_some(known)} are "
-                f"expected."
+                f"{name}: a feature of the {unit} has {some(ours)}, but {some(known)} are expected."
             )
         if count := int(block[:, unknown].sum()):
-            others = _some([ours[n] for n in unknown])
+            others = some([ours[n] for n in unknown])
             warn_once(
-                f"{name}: {count} of {len(block)} {unit} have {others}, where only {_some(known)} "
+                f"{name}: {count} of {len(block)} {unit} have {others}, where only {some(known)} "
                 f"are known: they count as unknown."
             )
         place = {word: n for n, word in enumerate(ours)}
@@ -109,7 +108,8 @@ def _in_columns_of(words: Words, own: Words, rows: Tensor, name: str, unit: str)
     return torch.cat([*found, numbers], dim=1)
 
 
-def _some(words: Sequence[str], most: int = 5) -> str:
+def some(words: Sequence[str], most: int = 5) -> str:
+    """Some words in quotes, for a message."""
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(repr(word[:40]) for word in words[:most]) + more
 

@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from lcpool.data import ogb
 from lcpool.data.checks import DatasetError, warn_once
-from lcpool.data.columns import as_split, integer_categories, with_categories
+from lcpool.data.columns import integer_categories, with_categories
 from lcpool.data.from_networkx import is_networkx, read_networkx
 from lcpool.data.graphset import GraphSet
+from lcpool.data.predefined import as_splits
 from lcpool.data.smiles import read_smiles
 from lcpool.data.splits import Split
 from lcpool.data.tables import as_tables, from_frame, graphs_of, is_frame
@@ -37,7 +37,7 @@ CONVERTERS = {
     "torch": "torch_geometric.utils.dense_to_sparse, if these are adjacency matrices",
     "HeteroData": "graph.to_homogeneous()",
     "dict": "torch_geometric.data.Data.from_dict",
-    "tuple": "For (graph, label) pairs of OGB's, ogb.graphproppred.PygGraphPropPredDataset",
+    "tuple": "ogb.graphproppred.PygGraphPropPredDataset, if these are OGB's (graph, label)",
 }
 
 
@@ -79,6 +79,8 @@ def convert(
 
 def single_graphs(graphs: Any) -> list[Any]:
     """Graphs one by one; batches of PyG are taken apart. Tables stay as they are."""
+    if isinstance(graphs, set | frozenset):
+        raise DatasetError("a set of graphs has no order, so that targets do not fit: pass a list.")
     single = isinstance(graphs, Data | Mapping) or is_frame(graphs) or is_networkx(graphs)
     if single or not isinstance(graphs, Iterable):
         graphs = [graphs]
@@ -102,7 +104,7 @@ def _one_kind(name: str, items: list[Any]) -> str:
     known = CONVERTERS.get(found.__name__, CONVERTERS.get(package))
     hint = ' Pass several datasets by name: {"a": graphs, "b": others}.'
     if known:
-        hint = f" {known} makes such graphs."
+        hint = f" To convert: {known}."
     elif odd:
         hint = f" Those before it are {kinds[0]}."
     raise DatasetError(
@@ -144,7 +146,7 @@ def _from_pyg(
                 f"graph.{key}.float()."
             )
     found = with_categories(found, nodes, edges)
-    return replace(found, splits=_ogb_split(source, len(graphs)))
+    return replace(found, splits=_ogb_split(source, len(graphs), name))
 
 
 def _without_targets(graph: Data) -> Data:
@@ -188,11 +190,11 @@ def _is_integers(values: Any) -> bool:
     return isinstance(values, Tensor) and values.dtype in INTEGERS
 
 
-def _ogb_split(source: Any, count: int) -> tuple[Split, ...]:
-    """The split of an OGB dataset, unless some of its graphs were picked."""
-    if not hasattr(source, "get_idx_split"):
+def _ogb_split(source: Any, count: int, name: str) -> tuple[Split, ...]:
+    """The split of an OGB dataset, unless some of its graphs were picked, or put in another order.
+
+    The numbers in the split are those of the whole dataset.
+    """
+    if not hasattr(source, "get_idx_split") or [*source.indices()] != [*range(source.len())]:
         return ()
-    parts = [torch.as_tensor(source.get_idx_split()[key]) for key in ("train", "valid", "test")]
-    if sum(map(len, parts)) != count:
-        return ()
-    return (as_split([part.numpy() for part in parts]),)
+    return as_splits(source.get_idx_split(), count, name)

@@ -79,12 +79,20 @@ class Duplicates:
 
         With several splits, in the one that has most.
         """
-
-        def count(train: Array, others: Array) -> int:
-            return int(np.isin(self.first[others], self.first[train]).sum())
-
         splits = ([part.numpy() for part in split] for split in graphs.splits)
-        return max((count(t, np.concatenate([v, e])) for t, v, e in splits), default=0)
+        return max((self._among(t, np.concatenate([v, e])) for t, v, e in splits), default=0)
+
+    def chosen_on(self, graphs: GraphSet) -> int:
+        """How many test graphs have a duplicate among the validation graphs, which chose the epoch.
+
+        With several splits, in the one that has most.
+        """
+        splits = ((split.val.numpy(), split.test.numpy()) for split in graphs.splits)
+        return max((self._among(val, test) for val, test in splits), default=0)
+
+    def _among(self, some: Array, others: Array) -> int:
+        """How many of the others have a duplicate among some graphs."""
+        return int(np.isin(self.first[others], self.first[some]).sum())
 
     def sentences(self, graphs: GraphSet) -> list[str]:
         """What was found, in words."""
@@ -98,7 +106,8 @@ class Duplicates:
             most = " (most of all splits)" if len(graphs.splits) > 1 else ""
             found.append(
                 f"{self.leaked(graphs)} validation and test graphs of the predefined split{most} "
-                f"have a duplicate among the training graphs"
+                f"have a duplicate among the training graphs, {self.chosen_on(graphs)} test graphs "
+                f"one among the validation graphs"
             )
         if self.undecided:
             found.append(

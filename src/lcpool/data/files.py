@@ -173,7 +173,7 @@ class TextFiles:
             for cell in cells:
                 try:
                     empty = missing and not cell.strip()
-                    values.append(math.nan if empty else _integer(cell) if whole else float(cell))
+                    values.append(math.nan if empty else _integer(cell) if whole else number(cell))
                 except (ValueError, OverflowError):
                     noun, short = "an integer" if whole else "a number", cell.strip()[:40]
                     raise DatasetError(f"{where}: '{short}' is not {noun}.") from None
@@ -181,11 +181,23 @@ class TextFiles:
             return np.array(values, dtype).reshape(-1, max(width, 1))
 
 
-def _integer(cell: str) -> int:
+def number(cell: str) -> int | float:
+    """The number that is written in a cell, whole ones within int64 exactly.
+
+    Raises a ValueError if there is none: 1_0, which Python reads as 10, is none.
+    """
+    if "_" in cell:
+        raise ValueError
     with suppress(ValueError):
-        return int(cell)
-    value = float(cell)
-    if not value.is_integer() or abs(value) >= 2**53:  # Above, float64 skips integers.
+        if -(2**63) <= (whole := int(cell)) < 2**63:
+            return whole
+    return float(cell)
+
+
+def _integer(cell: str) -> int:
+    value = number(cell)
+    # Above 2⁵³, float64 skips integers.
+    if isinstance(value, float) and not (value.is_integer() and abs(value) < 2**53):
         raise ValueError
     return int(value)
 

@@ -341,14 +341,16 @@ def _gather_rows(name: str, graphs: list[Data], key: str, counts: Tensor) -> Ten
         if not isinstance(part, Tensor) or part.is_complex():
             kind = part.dtype if isinstance(part, Tensor) else type(part).__name__
             raise DatasetError(f"{where} must be a tensor of real numbers, not {kind}.")
+        if part.layout != torch.strided:
+            raise DatasetError(f"{where} is sparse: graph.{key} = graph.{key}.to_dense().")
         parts.append(part.detach().cpu() if part.dim() > 1 else part.detach().cpu().unsqueeze(-1))
-        shape = [count, *parts[0].shape[1:]]
-        if parts[g].dim() != 2 or list(parts[g].shape) != shape:
-            raise DatasetError(f"{where} must have shape {shape}, not {list(part.shape)}.")
-    rows = torch.cat(parts).float()
-    if not rows.isfinite().all():
-        raise DatasetError(f"{name}: '{key}' has NaN or numbers too large for float32; drop them.")
-    return rows
+        if parts[g].dim() != 2 or parts[g].shape != (count, parts[0].size(1)):
+            width = parts[0].size(1) if parts[0].dim() == 2 else "any"
+            problem = f"must have shape [{count}, {width}], not {list(part.shape)}"
+            raise DatasetError(f"{where} {problem}.")
+        if not parts[g].float().isfinite().all():
+            raise DatasetError(f"{where} has NaN, or numbers too large for float32.")
+    return torch.cat(parts).float()
 
 
 def _gather_edges(name: str, graphs: list[Data]) -> tuple[Tensor, Tensor]:

@@ -12,13 +12,12 @@ Graphs are numbered from 0, in the order of the dataset. Every form has one spli
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,9 @@ import numpy as np
 import torch
 
 from lcpool.data.checks import DatasetError, check_split
-from lcpool.data.splits import Split
+from lcpool.data.splits import NAMES, Split
+from lcpool.data.tables import TableFiles, read_csv
 
-# What the parts are called in files and by libraries: OGB has "valid".
-NAMES = {
-    "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val",
-    "test": "test",
-}  # fmt: skip
 EXAMPLE = '{"train": [0, 3], "val": [1], "test": [2]}'
 LARGEST_FILE = 1 << 30  # bytes
 
@@ -81,13 +76,12 @@ def read_splits(path: Path) -> Any:
         raise DatasetError(f"{path} cannot be read: {error.strerror or error}.") from error
     except DatasetError:
         raise
-    except (ValueError, RecursionError, csv.Error, EOFError, zipfile.BadZipFile,
-            zlib.error) as error:  # fmt: skip
+    except Exception as error:  # json, zipfile, zlib and numpy each have several of their own
         raise DatasetError(f"{path} is no {path.suffix[1:]} file of splits: {error}") from error
 
 
 def _read_json(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
+    return json.loads(path.read_text("utf-8-sig"))
 
 
 def _read_npz(path: Path) -> Any:
@@ -102,31 +96,24 @@ def _read_npz(path: Path) -> Any:
             if not re.fullmatch(r"\d{0,6}", number):
                 raise DatasetError(f"{path} has an array '{key}': write train, val and test, or "
                                    f"train_0, val_0, test_0, train_1, …")  # fmt: skip
-            rows.setdefault(int(number or 0), {})[name] = stored[key]
+            parts = rows.setdefault(int(number or 0), {})
+            if name in parts:
+                raise DatasetError(f"{path} has '{name}' of one split twice: '{key}' is the other.")
+            parts[name] = stored[key]
     return _in_order(rows, path)
 
 
 def _read_csv(path: Path) -> Any:
-    rows: dict[int, dict[str, Any]] = {}
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        table = csv.DictReader(file)
-        if not {"graph", "part"} <= set(table.fieldnames or ()):
-            raise DatasetError(
-                f"{path} needs the columns graph and part (and split, if there are several)."
-            )
-        for row in table:
-            numbers = [str(row.get(name, "0")).strip() for name in ("split", "graph")]
-            if not all(re.fullmatch(r"\d{1,15}", number) for number in numbers):
-                raise DatasetError(
-                    f"{path}, line {table.line_num}: graphs and splits are numbered from 0, not "
-                    f"{numbers[1]!r} and {numbers[0]!r}."
-                )
-            part, (split, graph) = str(row["part"]).strip().lower(), map(int, numbers)
-            if part not in NAMES:
-                raise DatasetError(
-                    f"{path}, line {table.line_num}: a part is train, val or test, not {part!r}."
-                )
-            rows.setdefault(split, {}).setdefault(NAMES[part], []).append(graph)
+    table, rows = read_csv(TableFiles.of(path), "table"), dict[int, dict[str, Any]]()
+    graphs, parts = table.column("graph"), table.column("part")
+    splits = table.columns.get("split", ["0"] * len(table))
+    for row, (split, graph, part) in enumerate(zip(splits, graphs, parts, strict=True)):
+        if not all(re.fullmatch(r"\d{1,15}", str(number)) for number in (split, graph)):
+            problem = f"graphs and splits are numbered from 0, not {graph!r} and {split!r}"
+            raise DatasetError(f"{table.place(row)}: {problem}.")
+        if (name := NAMES.get(str(part).lower())) is None:
+            raise DatasetError(f"{table.place(row)}: a part is train, val or test, not {part!r}.")
+        rows.setdefault(int(split), {}).setdefault(name, []).append(int(graph))
     return _in_order(rows, path)
 
 
@@ -147,7 +134,7 @@ def _is_one(given: Any) -> bool:
 
 def _nested(part: Any) -> bool:
     """Whether an entry of a list is a triple of lists, not a list of numbers."""
-    return isinstance(part, tuple | list) and any(not isinstance(one, int) for one in part)
+    return isinstance(part, tuple | list) and any(not isinstance(one, Integral) for one in part)
 
 
 def _one(row: Any, where: str) -> Split:

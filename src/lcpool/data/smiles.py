@@ -39,8 +39,9 @@ def read_smiles(smiles: Sequence[str], name: str, place: Callable[[int], str]) -
     for number, text in enumerate(smiles):
         with rdBase.BlockLogs():  # It would print what the error says.
             molecule = Chem.MolFromSmiles(text)
-        # PyG makes an empty graph of what is no SMILES.
-        if molecule is None or not text.strip():
+        # PyG makes an empty graph of what is no SMILES. RDKit ends at a sign that is not ASCII, as
+        # a long dash, and at a space, behind which a name may be.
+        if molecule is None or not text.strip() or not text.split()[0].isascii():
             raise DatasetError(f"{place(number)}: '{text[:60]}' is no SMILES that RDKit reads.")
         try:
             rows.append(from_smiles(text))

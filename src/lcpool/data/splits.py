@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 # Fewer graphs leave the validation part empty.
 MIN_GRAPHS = 6
+# What the parts are called in files and by libraries: OGB has "valid".
+NAMES = {
+    "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val",
+    "test": "test",
+}  # fmt: skip
 
 
 class Split(NamedTuple):

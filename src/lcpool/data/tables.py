@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,18 +37,23 @@ from lcpool.data.columns import (
     both_ways,
     features,
     in_columns,
+    some,
 )
-from lcpool.data.files import TOO_MUCH, Array, TextFiles, max_bytes
+from lcpool.data.files import TOO_MUCH, Array, TextFiles, max_bytes, number
 from lcpool.data.graphset import GraphSet
-from lcpool.data.predefined import NAMES
 from lcpool.data.smiles import read_smiles
-from lcpool.data.splits import Split
+from lcpool.data.splits import NAMES, Split
 from lcpool.data.targets import targets
 from lcpool.settings import TaskName
 
 KINDS = ("edges", "nodes", "graphs")
 # How many bytes a cell counts as: in memory it takes more than in the text.
 CELL = 64
+
+# One of these is in every table.
+HEADER = ("graph", "u", "v", "source", "target", "smiles")
+# How pandas writes a whole number in a column of floats.
+WHOLE = re.compile(r"-?\d+\.0")
 
 # The graph of a node whose name is unique in all graphs.
 ANY = -1
@@ -106,14 +112,14 @@ class Table:
         return self.columns[name]
 
     def names(self, column: str) -> list[str]:
-        """What the graphs or nodes of a column are called; 1, 1.0 and "1" are the same."""
+        """What the graphs or nodes of a column are called; 1, 1.0, "1" and "1.0" are the same."""
         found = []
         for row, cell in enumerate(self.column(column)):
-            name = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else cell
-            if name is None or isinstance(name, float):
+            if cell is None or (isinstance(cell, float) and not cell.is_integer()):
                 problem = "is missing" if cell is None else f"is {cell}, not a name or whole number"
                 raise DatasetError(f"{self.place(row)}: '{column}' {problem}.")
-            found.append(str(name).strip())
+            name = str(int(cell)) if isinstance(cell, float) else str(cell).strip()
+            found.append(name[:-2] if WHOLE.fullmatch(name) else name)
         return found
 
     def features(self, *others: str) -> tuple[Array | None, Words]:
@@ -168,6 +174,11 @@ def _check_header(where: str, header: list[str]) -> None:
         raise DatasetError(f"{where}, line 1: two columns are called '{twice[:40]}'.")
     if len(header) == 1 and (mark := next((m for m in ";\t|" if m in header[0]), None)):
         raise DatasetError(f"{where}, line 1: cells are separated by {mark!r}, not by commas.")
+    if not set(HEADER) & set(header):
+        raise DatasetError(
+            f"{where}, line 1: {some(header)} are no names of columns; among those of the first "
+            f"line must be one of {', '.join(HEADER)}."
+        )
 
 
 def _typed(table: Table, name: str) -> list[Any]:
@@ -188,7 +199,7 @@ def _typed(table: Table, name: str) -> list[Any]:
 
 def _number(cell: str) -> float | None:
     try:
-        return None if "_" in cell else float(cell)  # Python reads 1_0 as 10.
+        return number(cell)
     except ValueError:
         return None
 
@@ -263,6 +274,8 @@ def graphs_of(
     if edges is None:
         raise DatasetError(f"{name}: no table 'edges', and none of graphs with 'smiles'.")
     _end_columns(edges)  # What is no table of edges is noticed first.
+    if other := next((c for c in edges.columns if c.lower() == "graph" != c), None):
+        raise DatasetError(f"{edges.where}: the column '{other}' must be called 'graph'.")
     numbers = _graph_numbers(graphs, nodes, edges)
     node_of, graph = _nodes(numbers, graphs, nodes, edges)
     ends = _ends(numbers, graphs, node_of, graph, edges)
@@ -395,7 +408,7 @@ def _known(
     )
     if unknown := [c for c in graphs.columns if c not in {*used, *labels, *values}]:
         warn_once(
-            f"{graphs.where}: columns that are not used: {', '.join(unknown)}. Targets are called "
+            f"{graphs.where}: columns that are not used: {some(unknown)}. Targets are called "
             f"'label', 'label_…', 'value' or 'value_…'."
         )
     known = {"splits": _splits(graphs)}
@@ -403,14 +416,21 @@ def _known(
         return targets(name, y, count, task) | known
     if labels and values:
         raise DatasetError(f"{graphs.where}: has '{labels[0]}' and '{values[0]}'; leave one kind.")
-    if labels == ["label"]:
-        return targets(graphs.where, graphs.columns["label"], count, task or "classes") | known
-    if not labels and not values:
+    columns = labels or values
+    if not columns:
         return targets(name, None, count, None) | known
-    kind: TaskName = "labels" if labels else "values"
-    rows = list(zip(*(graphs.columns[column] for column in labels or values), strict=True))
-    names = tuple(column.partition("_")[2] or column for column in labels or values)
-    return targets(graphs.where, rows, count, task or kind) | known | {"target_names": names}
+    kind: TaskName = "values" if values else "classes" if labels == ["label"] else "labels"
+    rows = list(zip(*(graphs.columns[column] for column in columns), strict=True))
+    found = targets(
+        graphs.where,
+        graphs.columns["label"] if kind == "classes" else rows,
+        count,
+        task or kind,
+        lambda row: f"{graphs.place(row)}: {some(columns, 2)}",
+        "a column 'value', several labels with columns 'label_…'",
+    )
+    names = tuple(column.partition("_")[2] or column for column in columns)
+    return found | known | ({} if found["task"] == "classes" else {"target_names": names})
 
 
 def _splits(graphs: Table) -> tuple[Split, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,9 +20,21 @@ if TYPE_CHECKING:
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 TASKS: tuple[str, ...] = get_args(TaskName)
+# What to do with targets that are no classes, for messages.
+OTHERS = "task='values' (--task values), several labels with 'labels'"
+NO_CLASS = "is missing; every graph needs its class. Leave the graph out."
+
+Place = Callable[[int], str]
 
 
-def targets(where: str, y: Any, count: int, task: TaskName | None) -> dict[str, Any]:
+def targets(
+    where: str,
+    y: Any,
+    count: int,
+    task: TaskName | None,
+    place: Place | None = None,
+    others: str = OTHERS,
+) -> dict[str, Any]:
     """The fields ``y``, ``classes``, ``task`` and ``target_names`` of a graph set.
 
     Args:
@@ -29,12 +42,14 @@ def targets(where: str, y: Any, count: int, task: TaskName | None) -> dict[str, 
         y: one per graph: a list, an array, a tensor, a pandas series or frame, or None.
         count: how many graphs there are.
         task: what they are, if it is not to be told from them.
+        place: how an error calls the target of a graph; by default as ``y``, with its number.
+        others: with what numbers to predict go, for errors.
     """
     names = tuple(map(str, y.columns)) if hasattr(y, "columns") else ()
     rows = [None] * count if y is None else _listed(where, y)
     if len(rows) != count:
         raise DatasetError(f"{where}: {len(rows)} targets for {count} graphs.")
-    column, classes, found = gather_targets(where, rows, task)
+    column, classes, found = gather_targets(where, rows, task, place, others)
     return {
         "y": column,
         "classes": classes,
@@ -69,7 +84,11 @@ def _listed(where: str, y: Any) -> list[Any]:
 
 
 def gather_targets(
-    name: str, found: Sequence[Any], task: TaskName | None = None
+    name: str,
+    found: Sequence[Any],
+    task: TaskName | None = None,
+    place: Place | None = None,
+    others: str = OTHERS,
 ) -> tuple[Tensor, tuple[int, ...] | tuple[str, ...], TaskName]:
     """What is known of each graph as a column: ``y``, ``classes`` and ``task`` of a set.
 
@@ -77,6 +96,8 @@ def gather_targets(
         name: what the set is called, for messages.
         found: a number, a word, a row of numbers or None for each graph.
         task: what they are, if it is not to be told from them.
+        place: how an error calls the target of a graph, as in :func:`targets`.
+        others: with what numbers to predict go, for errors.
 
     Example:
         >>> gather_targets("", ["no", "yes", "no"])
@@ -89,31 +110,48 @@ def gather_targets(
         raise ValueError(f"'task' must be one of {', '.join(TASKS)}, not {task!r}.")
     if all(value is None for value in found):
         return torch.full((len(found),), -1), (), "classes"
-    words = [isinstance(value, str) for value in found]
-    missing = next((g for g, value in enumerate(found) if value is None), None)
-    if any(words) and missing is not None:
-        raise DatasetError(
-            f"{name}: 'y' of graph {missing} is missing; every graph needs its class. Leave the "
-            f"graph out."
-        )
-    if task in (None, "classes") and any(words):
-        if not all(words):
-            word, other = words.index(True), words.index(False)
-            raise DatasetError(
-                f"{name}: 'y' of graph {word} is {found[word]!r}, but that of graph {other} is "
-                f"{found[other]!r}: pass words for all, or for none."
-            )
-        names = tuple(sorted(set(found)))
-        number = {word: n for n, word in enumerate(names)}
-        return torch.tensor([number[word] for word in found]), names, "classes"
-    rows = _target_rows(name, found, "" if task in ("labels", "values") else " or a word")
+    place = place or (lambda g: f"{name}: 'y' of graph {g}")
+    if task in (None, "classes") and any(isinstance(value, str) for value in found):
+        return _classes_by_word(found, place)
+    rows = _target_rows(found, place, "" if task in ("labels", "values") else " or a word")
     task = _likely_task(rows, found) if task is None else task
     if task == "classes":
-        numbers = [_class_number(name, g, value) for g, value in enumerate(found)]
+        numbers = [_class_number(place(g), value, others) for g, value in enumerate(found)]
         return torch.tensor(numbers), tuple(sorted(set(numbers))), task
-    if task == "labels" and bool(((rows != 0) & (rows != 1) & ~rows.isnan()).any()):
-        raise DatasetError(f"{name}: labels must be 0, 1 or NaN (missing); pass task='values'.")
+    odd = ((rows != 0) & (rows != 1) & ~rows.isnan()).any(dim=1)
+    if task == "labels" and odd.any():
+        g = int(odd.nonzero()[0])
+        problem = f"must be 0, 1 or NaN (missing), not {_shown(found[g])}"
+        raise DatasetError(f"{place(g)} {problem}; numbers to predict go with {others}.")
     return rows.float() if task == "labels" else rows, (), task
+
+
+def _classes_by_word(
+    found: Sequence[Any], place: Place
+) -> tuple[Tensor, tuple[str, ...], TaskName]:
+    """Classes that are called by words, in alphabetical order."""
+    for g, value in enumerate(found):
+        if _is_missing(value):
+            raise DatasetError(f"{place(g)} {NO_CLASS}")
+    words = [isinstance(value, str) for value in found]
+    if not all(words):
+        word, other = words.index(True), words.index(False)
+        raise DatasetError(
+            f"{place(word)} is {_shown(found[word])}, but that of graph {other} is "
+            f"{_shown(found[other])}: pass words for all, or for none."
+        )
+    names = tuple(sorted(set(found)))
+    number = {word: n for n, word in enumerate(names)}
+    return torch.tensor([number[word] for word in found]), names, "classes"
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _shown(value: Any) -> str:
+    """A target in a message; of a row of one, that one."""
+    return repr(value[0] if isinstance(value, tuple) and len(value) == 1 else value)[:60]
 
 
 def _likely_task(rows: Tensor, found: Sequence[Any]) -> TaskName:
@@ -129,29 +167,29 @@ def _likely_task(rows: Tensor, found: Sequence[Any]) -> TaskName:
     return "values" if fractions and not whole else "classes"
 
 
-def _target_rows(name: str, found: Sequence[Any], word: str) -> Tensor:
+def _target_rows(found: Sequence[Any], place: Place, word: str) -> Tensor:
     """The numbers of each graph as a row of float64; NaN where there is none.
 
     ``word`` is what they can be otherwise, for messages.
     """
     rows: list[Tensor] = []
     for g, value in enumerate(found):
-        where = f"{name}: 'y' of graph {g} must be"
-        listed = value if isinstance(value, Tensor | list | tuple) else [value]
+        where, shown = f"{place(g)} must be", _shown(value)
+        listed = value if isinstance(value, Tensor | np.ndarray | list | tuple) else [value]
         if isinstance(listed, list | tuple):
             listed = [math.nan if one is None else one for one in listed]
         try:
             row = _exact(listed)
         except (RuntimeError, TypeError, ValueError):
-            raise DatasetError(f"{where} a number, a row of numbers{word}, not {value!r}, "
-                               f"and of one kind for all graphs.") from None  # fmt: skip
+            raise DatasetError(f"{where} a number, a row of numbers{word}, not {shown}, and of one "
+                               f"kind for all graphs.") from None  # fmt: skip
         if row.is_complex() or row.float().isinf().any():
-            raise DatasetError(f"{where} finite real numbers within float32, not {value!r}.")
+            raise DatasetError(f"{where} finite real numbers within float32, not {shown}.")
         if row.squeeze().dim() > 1:
             raise DatasetError(f"{where} a row of numbers, not of shape {list(row.shape)}.")
         rows.append(row.double().flatten())
         if len(rows[-1]) != len(rows[0]):
-            raise DatasetError(f"{where} {len(rows[0])} number(s), as of graph 0, not {value!r}.")
+            raise DatasetError(f"{where} {len(rows[0])} number(s), as of graph 0, not {shown}.")
     return torch.stack(rows)
 
 
@@ -163,8 +201,10 @@ def _exact(numbers: Any) -> Tensor:
     return found
 
 
-def _class_number(name: str, g: int, label: Any) -> int:
-    """The label of graph ``g`` as a whole number."""
+def _class_number(where: str, label: Any, others: str) -> int:
+    """The label of a graph as a whole number."""
+    if _is_missing(label):
+        raise DatasetError(f"{where} {NO_CLASS}")
     try:
         number = _exact(label).item()
         exact = -(2**63) <= number < 2**63 and int(number) == number
@@ -172,7 +212,7 @@ def _class_number(name: str, g: int, label: Any) -> int:
         exact = False
     if not exact:
         raise DatasetError(
-            f"{name}: 'y' of graph {g} must be one class number, not {label!r}; numbers to predict "
-            f"go with task='values' (--task values), several labels with 'labels'."
+            f"{where} must be one class, a whole number or a word, not {_shown(label)}; numbers to "
+            f"predict go with {others}."
         )
     return int(number)

@@ -11,6 +11,7 @@ from lcpool.report.words import figure, listed, signed
 from lcpool.sweep.results import Results
 from lcpool.train.metrics import METRICS, Metric
 from lcpool.train.tasks import LOSS
+from lcpool.warn import warn_caller
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,11 @@ def choose_measure(results: Results, metric: str | None = None) -> tuple[Results
     chosen_by = pd.Series([name or "accuracy" for name in named], dtype=object)
     if metric is not None and metric in set(chosen_by):
         kept = (chosen_by == metric).to_numpy()
-        results = results if kept.all() else _only(results, kept)
+        if not kept.all():
+            others = chosen_by[~kept].unique()
+            left_out = "; ".join(_with_datasets(results.runs, chosen_by, name) for name in others)
+            warn_caller(f"left out, as another metric chose their epochs: {left_out}.")
+            results = _only(results, kept)
         return results, Measure(METRICS[metric], METRICS[metric])
     there = list(dict.fromkeys(chosen_by))
     if unknown := [name for name in there if name not in METRICS]:
@@ -139,7 +144,7 @@ def choose_measure(results: Results, metric: str | None = None) -> tuple[Results
         raise ValueError(
             f"the runs have different metrics, which cannot be compared: "
             f"{'; '.join(_with_datasets(results.runs, chosen_by, name) for name in there)}. "
-            f"Choose one by metric (--metric {there[0]}), or datasets that have the same."
+            f"Choose one of these (--metric {there[0]}), or datasets that have the same."
         )
     selected_by = METRICS[there[0]] if there else METRICS["accuracy"]
     measure = Measure(METRICS[metric] if metric else selected_by, selected_by)

@@ -65,16 +65,24 @@ def to_arrays(several: Sequence[KeptPredictions | None]) -> dict[str, NDArray[An
     return {"test_shapes": np.array(shapes), **{f"test_{name}": a for name, a in flat.items()}}
 
 
+def counts(array: NDArray[Any]) -> NDArray[Any]:
+    """An array of counts, one per run; a ValueError if it is none."""
+    if array.ndim != 1 or array.dtype.kind not in "iu" or not len(array) or array.min() < 0:
+        raise ValueError(f"{array.dtype} of shape {list(array.shape)} where counts are expected")
+    return array
+
+
 def from_arrays(stored: Mapping[str, NDArray[Any]]) -> list[KeptPredictions | None]:
-    """The inverse of :func:`to_arrays`."""
-    shapes = stored["test_shapes"].reshape(-1, 3)
-    graphs, targets, outputs = shapes.T
+    """The inverse of :func:`to_arrays`; a ValueError if the arrays do not fit together."""
+    graphs, targets, outputs = (counts(column) for column in stored["test_shapes"].T)
     columns = (np.ones_like(graphs), targets, outputs, outputs)
     parts = []
     for name, width in zip(KeptPredictions._fields, columns, strict=True):
         flat, ends = stored[f"test_{name}"], np.cumsum(graphs * width)
-        if len(flat) != ends[-1]:
-            raise ValueError(f"'test_{name}' has {len(flat)} numbers, not {ends[-1]}")
+        kinds = "ui" if name == "graphs" else "uif"
+        if flat.dtype.kind not in kinds or flat.shape != (ends[-1],):
+            found = f"{flat.dtype} of shape {list(flat.shape)}"
+            raise ValueError(f"'test_{name}' is {found}, not {ends[-1]} numbers")
         pieces = np.split(flat, ends[:-1])
         parts.append([
             piece if name == "graphs" else piece.reshape(n, w)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -191,11 +189,14 @@ def _read_arrays(
     predictions: list[KeptPredictions | None] = []
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            lengths = stored["lengths"]
-            values = np.column_stack([stored["losses"].astype(np.float32), stored["accuracies"]])
+            lengths = packed.counts(stored["lengths"])
+            columns = [stored["losses"], stored["accuracies"]]
+            values = np.column_stack([column.astype(np.float32) for column in columns])
+            if values.shape != (lengths.sum(), 3):
+                raise ValueError(f"its curves have {len(values)} epochs, not {lengths.sum()}")
             if "test_shapes" in stored:
                 predictions = packed.from_arrays(stored)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # numpy, zipfile and zlib each have several of their own
         raise ValueError(f"{path} is damaged ({error}): export the runs again.") from error
     if len(lengths) != len(runs):
         raise ValueError(f"{path} has curves of {len(lengths)} runs, the table {len(runs)}.")
