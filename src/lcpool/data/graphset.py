@@ -394,8 +394,13 @@ def _gather_rows(name: str, graphs: list[Data], key: str, counts: Tensor) -> Ten
         if parts[g].dim() != 2 or list(parts[g].shape) != shape:
             raise DatasetError(f"{where} must have shape {shape}, not {list(part.shape)}.")
     rows = torch.cat(parts).float()
-    if not rows.isfinite().all():
-        raise DatasetError(f"{name}: '{key}' has NaN or numbers too large for float32; drop them.")
+    if not (fine := rows.isfinite().all(1)).all():
+        first = int((~fine).nonzero()[0])
+        g = int(torch.searchsorted(counts.cumsum(0), first, right=True))
+        raise DatasetError(
+            f"{name}: '{key}' of graph {g} has NaN or numbers too large for float32: replace them, "
+            f"or leave the graph out."
+        )
     return rows
 
 

@@ -92,10 +92,7 @@ def gather_targets(
     words = [isinstance(value, str) for value in found]
     missing = next((g for g, value in enumerate(found) if value is None), None)
     if any(words) and missing is not None:
-        raise DatasetError(
-            f"{name}: 'y' of graph {missing} is missing; every graph needs its class. Leave the "
-            f"graph out."
-        )
+        raise DatasetError(_missing(name, missing))
     if task in (None, "classes") and any(words):
         if not all(words):
             word, other = words.index(True), words.index(False)
@@ -109,6 +106,8 @@ def gather_targets(
     rows = _target_rows(name, found, "" if task in ("labels", "values") else " or a word")
     task = _likely_task(rows, found) if task is None else task
     if task == "classes":
+        if (unknown := rows.isnan().any(1)).any():
+            raise DatasetError(_missing(name, int(unknown.nonzero()[0])))
         numbers = [_class_number(name, g, value) for g, value in enumerate(found)]
         return torch.tensor(numbers), tuple(sorted(set(numbers))), task
     if task == "labels" and bool(((rows != 0) & (rows != 1) & ~rows.isnan()).any()):
@@ -173,6 +172,12 @@ def _class_number(name: str, g: int, label: Any) -> int:
     if not exact:
         raise DatasetError(
             f"{name}: 'y' of graph {g} must be one class number, not {label!r}; numbers to predict "
-            f"go with task='values' (--task values), several labels with 'labels'."
+            f"go with task='values' (--task values, GraphRegressor), several labels with 'labels'."
         )
     return int(number)
+
+
+def _missing(name: str, g: int) -> str:
+    return (
+        f"{name}: 'y' of graph {g} is missing; every graph needs its class. Leave the graph out."
+    )
