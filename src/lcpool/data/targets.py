@@ -178,6 +178,4 @@ def _class_number(name: str, g: int, label: Any) -> int:
 
 
 def _missing(name: str, g: int) -> str:
-    return (
-        f"{name}: 'y' of graph {g} is missing; every graph needs its class. Leave the graph out."
-    )
+    return f"{name}: 'y' of graph {g} is missing; every graph needs its class. Leave the graph out."
