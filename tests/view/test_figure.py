@@ -140,6 +140,10 @@ def test_an_edge_does_not_run_over_a_node():
     assert [len(line) for line in (near, far, other)] == [2, 2, 2]
     assert np.linalg.norm(arc - where[1], axis=1).min() > 0.3
     np.testing.assert_allclose(arc[[0, -1]], where[[0, 2]])
+    _, (axis,) = panels(where, [""])
+    edges_on(axis, where, torch.from_numpy(joined).t(), torch.tensor([0, 0, 1, 0]).bool())
+    new, kept = (c.get_segments() for c in axis.collections)
+    assert [len(line) for line in (*new, *kept)] == [len(arc), 2, 2, 2]
 
 
 def test_nodes_do_not_hide_each_other_and_many_edges_are_thin():

@@ -232,7 +232,9 @@ def test_an_edge_does_not_run_over_a_node(visit, small: Path):
     """The new edge of a path would lie on the two edges between its ends; see ``layout.bent``."""
     tab = ready(visit(small))
     where, joined = [[0, 0], [1, 0], [2, 0.05], [1, 3]], [0, 1, 1, 2, 0, 2, 0, 3]
-    assert tab.evaluate("([p, e]) => [...runsOver(p, e)]", [where, joined]) == [2]
+    for new, arcs in (([2, 3], [2]), ([3], [])):
+        found = tab.evaluate("([p, e, x]) => [...runsOver(p, e, x)]", [where, joined, new])
+        assert found == arcs
     drawn = tab.evaluate("([p, e]) => edgesOf({ e, x: [2] }, p).map((d) => d.outerHTML)",
                          [where, joined])  # fmt: skip
     assert sorted((' class="new"' in path, "Q" in path) for path in drawn) == [

@@ -21,8 +21,8 @@ Array = NDArray[np.float64]
 
 # Kamada and Kawai's layout shows symmetry best, in a time that grows with the cube of the nodes.
 SMALL, FINE, LARGE = 100, 300, 2000
-# Edges are bent, by this share of their length, where a node is as near to them as this and there
-# are few: at most so many per node.
+# New edges are bent, by this share of their length, where a node is as near to them as this and
+# there are few: at most so many per node.
 BEND, NEAR, FEW = 0.2, 0.15, 3
 
 
@@ -162,9 +162,9 @@ def apart(place: Array, distance: float, rounds: int = 100) -> Array:
 
 
 def bent(where: Array, joined: NDArray[np.int64]) -> list[Array]:
-    """The points of the line that is drawn for each edge: an arc where it would run over a node.
+    """The points of the line that is drawn for each new edge: an arc where a node is in its way.
 
-    Else a new edge from one end of a path to the other would be hidden by the edges between.
+    Else the new edge from one end of a path to the other would be hidden by the edges between.
     """
     start, end = where[joined[:, 0]], where[joined[:, 1]]
     straight = list(np.stack([start, end], axis=1))

@@ -78,10 +78,14 @@ def _room(where: Array) -> tuple[Array, Array]:
 
 
 def edges_on(
-    axis: Axes, where: Array, ends: Tensor, new: Tensor | None = None, weight: Tensor | None = None
+    axis: Axes,
+    where: Array,
+    edge_index: Tensor,
+    new: Tensor | None = None,
+    weight: Tensor | None = None,
 ) -> None:
     """Draw edges: new ones dashed, and wider the heavier they are."""
-    joined, keep = pairs(ends)
+    joined, keep = pairs(edge_index)
     heavy = np.ones(len(joined)) if weight is None else weight.abs()[keep].numpy()
     seen = heavy > FAINT * heavy.max(initial=0.0)
     span = float(np.ptp(heavy)) if len(joined) else 0.0
@@ -91,14 +95,14 @@ def edges_on(
     widest = float(np.clip(0.5 * radius(axis, where), 0.8, 2.4)) * few
     alpha = np.full(len(joined), 0.85) if weight is None else 0.15 + 0.6 * share.clip(max=1)
     alpha *= max(few, 0.4)
-    segments = bent(where, joined.numpy())
+    ends = joined.numpy()
     for which, colour, style, layer in ((is_new, NEW, DASHES, 2), (~is_new, KEPT, "-", 3)):
         drawn = which & seen
         colours = np.tile(to_rgba(colour), (int(drawn.sum()), 1))
         colours[:, 3] = alpha[drawn]
         lines = LineCollection(
-            [segments[at] for at in np.flatnonzero(drawn)], colors=colours, linestyles=[style],
-            linewidths=widest * share[drawn], zorder=layer,
+            bent(where, ends[drawn]) if which is is_new else list(where[ends[drawn]]),
+            colors=colours, linestyles=[style], linewidths=widest * share[drawn], zorder=layer,
         )  # fmt: skip
         axis.add_collection(lines)
 

@@ -197,11 +197,11 @@ function spacing(places) {
   return Math.sqrt(nearest.sort()[Math.floor(n / 4)]);
 }
 
-// Edges that would run over a node, where there are few edges: they are drawn as arcs, or else a new
-// edge from one end of a path to the other would be hidden by the edges between.
-function runsOver(places, e) {
+// New edges that would run over a node, where there are few: they are drawn as arcs, or else that from
+// one end of a path to the other would be hidden by the edges between.
+function runsOver(places, e, added) {
   const found = new Set(), n = places.length;
-  for (let at = 0; at < e.length / 2 && e.length / 2 <= 3 * n && n <= 2000; at++) {
+  for (const at of added.length <= 3 * n && n <= 2000 ? added : []) {
     const [a, b] = [places[e[2 * at]], places[e[2 * at + 1]]], dx = b[0] - a[0], dy = b[1] - a[1];
     const length = dx * dx + dy * dy || 1e-12;
     for (let v = 0; v < n; v++) {

@@ -266,7 +266,7 @@ function line([ax, ay], [bx, by], bend = 0) {
 
 // One path for all edges that look the same: weights are drawn in six widths.
 function edgesOf(of, places) {
-  const added = new Set(of.x ?? []), over = runsOver(places, of.e), paths = new Map();
+  const added = new Set(of.x ?? []), over = runsOver(places, of.e, of.x ?? []), paths = new Map();
   const low = of.w ? least(of.w) : 0, span = of.w ? most(of.w) - low : 0;
   for (let at = 0; at < of.e.length / 2; at++) {
     const bin = of.w ? (span > 0 ? Math.round((5 * (of.w[at] - low)) / span) : 2) : -1;
