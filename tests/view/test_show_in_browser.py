@@ -120,6 +120,11 @@ def test_pointing_at_a_node_shows_where_it_goes(visit, small: Path, graphs: Grap
     inside = torch.isin(first.labels, (second.labels == 0).nonzero().view(-1))
     assert tab.locator("figure[data-step='0'] .linked").count() == int(inside.sum())
     assert tab.locator("#tip").is_visible()
+    # A kept node is followed to itself, whatever it belongs to most.
+    level = {"n": 2, "i": [0, 2], "c": [1, 1, 0]}
+    follow = "([l, step, v]) => related({ l: [l] })(step, v).map((nodes) => [...nodes])"
+    assert tab.evaluate(follow, [level, 0, 0]) == [[0], [0]]
+    assert sorted(tab.evaluate(follow, [level, 1, 1])[0]) == [1, 2]
 
 
 def test_keyboard(visit, small: Path):

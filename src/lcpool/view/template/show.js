@@ -185,17 +185,23 @@ function cells(of) {
   return new Set(inside).size < inside.length;
 }
 
-// The nodes of every level that a node comes from or becomes part of.
-function related({ n, l }) {
-  const inside = l.map((next) => {
+// The nodes of every level that a node comes from or becomes part of. With ASAP a node that is kept may
+// belong more to another cluster than to its own.
+function related({ l }) {
+  const into = l.map((next) => {
+    const found = [...(next.c ?? [])];
+    next.i?.forEach((v, place) => { found[v] = place; });
+    return found;
+  });
+  const inside = l.map((next, at) => {
     const found = Array.from({ length: next.n }, () => []);
-    next.c?.forEach((cell, v) => { if (cell >= 0) found[cell].push(v); });
+    into[at].forEach((cell, v) => { if (cell >= 0) found[cell].push(v); });
     return found;
   });
   return (step, node) => {
     const found = new Array(l.length + 1).fill(null).map(() => new Set());
     found[step].add(node);
-    for (let at = step; at < l.length; at++) for (const v of found[at]) if (l[at].c?.[v] >= 0) found[at + 1].add(l[at].c[v]);
+    for (let at = step; at < l.length; at++) for (const v of found[at]) if (into[at][v] >= 0) found[at + 1].add(into[at][v]);
     for (let at = step; at > 0; at--) for (const cell of found[at]) for (const v of inside[at - 1][cell]) found[at - 1].add(v);
     return found;
   };
