@@ -2,10 +2,13 @@
 
 Trains two models for some epochs and writes the pictures of ``docs/show.md``: ``docs/drawn.png`` by
 ``lcpool.draw``, and ``docs/show.png``, the page of ``lcpool show``, for which it needs Chromium.
+``docs/networks.png`` is the picture of ``docs/your-graphs.md``, by the code that stands there.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shutil
 import sys
 import tempfile
@@ -24,6 +27,16 @@ QUICK = {"runs": 1, "epochs": 40, "hidden": 64, "split": "fresh", "device": "cpu
 SHOWN = 5  # the graph in the pictures
 
 
+def networks(folder: str) -> None:
+    """Run the first two blocks of the page, which end with a picture."""
+    text = (DOCS / "your-graphs.md").read_text("utf-8")
+    names: dict[str, object] = {}
+    with contextlib.chdir(folder):
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)[:2]:
+            exec(block, names)
+    shutil.copy(Path(folder, "pooled.png"), DOCS / "networks.png")
+
+
 def main() -> None:
     if len(sys.argv) != 2 or (chromium := shutil.which("chromium")) is None:
         sys.exit("usage: python examples/show.py DATASET, where Chromium is installed")
@@ -31,10 +44,11 @@ def main() -> None:
 
     model = train(graphs, "lcpool", **QUICK).model
     pooled = model.pooled(graphs)[SHOWN]
-    lcpool.draw(pooled.graph, pooled).savefig(DOCS / "drawn.png", dpi=150)
+    lcpool.draw(pooled.graph, pooled).savefig(DOCS / "drawn.png")
 
     model = train(graphs, "cellpool", poolings=2, **QUICK).model
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        networks(folder)
         target = Path(folder, "show.html")
         target.write_text("".join(page(model.each_pooled(graphs), about(model, graphs))), "utf-8")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -43,7 +57,7 @@ def main() -> None:
         tab.wait_for_selector("figure.current circle[data-node]")
         tab.screenshot(path=DOCS / "show.png")
         browser.close()
-    print("wrote docs/drawn.png and docs/show.png")
+    print("wrote docs/networks.png, docs/drawn.png and docs/show.png")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,12 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from runs import make_results
 
 from lcpool.data import builtin
 from lcpool.notebook import MOST_ROWS, card
+from lcpool.report import Report, hierarchical
+from lcpool.report.findings import answer
 from lcpool.train import train
 
 HOSTILE = "<script>alert('x')</script>&"
@@ -70,3 +73,32 @@ def test_runs_that_diverged():
     (run,) = result.runs
     run.diverged, run.choices["accuracy"].epoch, run.test = 1, 0, {"accuracy": (math.nan,) * 2}
     assert Cells(result._repr_html_()).rows[-1] == ["0", "1", "–", "–", "diverged"]
+
+
+def test_a_report_answers_with_its_verdicts(monkeypatch):
+    monkeypatch.setattr(hierarchical, "DRAWS", 20)
+    monkeypatch.setattr(hierarchical, "WARMUP", 5)
+    results = make_results(runs=3)
+    results.runs.loc[results.runs["pool"] == "sagpool", "pool"] = HOSTILE
+    report = Report.of(results)
+    rows = Cells(report._repr_html_()).rows
+    assert ["answer", " ".join(answer(report))] in rows
+    assert {rival.pairs.other for rival in report.verdicts.rivals} <= {row[0] for row in rows}
+    found = Cells(report.ranked._repr_html_()).rows[-len(report.ranked.pools) :]
+    assert [row[0] for row in found] == report.ranked.order
+    assert [float(row[1]) for row in found] == pytest.approx(
+        sorted(report.ranked.rank.values()), abs=0.005
+    )
+    for page in (report._repr_html_(), report.ranked._repr_html_()):
+        assert "<script" not in page
+        assert not Cells(page).open
+
+
+def test_reports_are_printed_in_a_line():
+    """A cell of a notebook prints what it ends with: not thousands of curves."""
+    results = make_results(runs=3)
+    report = Report.of(results)
+    for one in (results, report, report.ranked, report.verdicts):
+        assert len(repr(one)) < 500
+        assert "\n" not in repr(one)
+    assert str(len(results.runs)) in repr(results)

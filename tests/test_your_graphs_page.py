@@ -20,6 +20,8 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
     assert printed[0] == said
     assert names["accuracies"].mean() > 0.8
     assert Path("networks.pt").exists()
+    assert Path("pooled.png").read_bytes().startswith(b"\x89PNG")
+    assert names["one"].levels[0].perm is not None
     from_networkx = names["graphs"]
     exec(BLOCKS[2], names)
     graphs = names["graphs"]

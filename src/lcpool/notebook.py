@@ -10,7 +10,10 @@ from html import escape
 
 # Rows of a table beyond these are counted, not shown.
 MOST_ROWS = 20
-_CELL = "padding: 0.1em 0.8em 0.1em 0; background: none; border: none; text-align: "
+_CELL = (
+    "padding: 0.1em 0.8em 0.1em 0; background: none; border: none; vertical-align: top; "
+    "text-align: "
+)
 
 
 def card(

@@ -151,7 +151,8 @@ BAD = {
     "too few": (GRAPHS, WORDS[:39], "39 targets for 40 graphs"),
     "too many": (GRAPHS[:39], WORDS, "40 targets for 39 graphs"),
     "a single graph": (GRAPHS, ["once", *["a", "b"] * 19, "a"], "class 'once'"),
-    "NaN": (GRAPHS, [np.nan, *[0.0, 1.0] * 19, 1.0], "graph 0"),
+    "NaN": (GRAPHS, [0.0, np.nan, *[0.0, 1.0] * 19], "graph 1 is missing"),
+    "a fraction among classes": (GRAPHS, [0, 0.5, *[0, 1] * 19], "GraphRegressor"),
     "None": (GRAPHS, [None, *WORDS[1:].tolist()], "graph 0"),
     "numbers": (GRAPHS, RED, "GraphRegressor"),
     "rows of numbers": (GRAPHS, LABELS * 2, "GraphRegressor"),
@@ -160,6 +161,9 @@ BAD = {
     "widths": (
         [*GRAPHS[:39], GRAPHS[39].clone().update({"x": torch.ones(GRAPHS[39].num_nodes, 5)})],
         WORDS, "graph 39"),
+    "a feature": (
+        [*GRAPHS[:7], GRAPHS[7].clone().update({"x": GRAPHS[7].x * np.nan}), *GRAPHS[8:]],
+        WORDS, "'x' of graph 7"),
     "no graph": ([1, 2, 3], None, "number 0"),
     "values": (GraphSet.from_graphs(GRAPHS[:1] * 4), [0.5, 1.5, 2.5, 3.5], "GraphRegressor"),
 }  # fmt: skip
@@ -169,6 +173,25 @@ BAD = {
 def test_what_cannot_be_learnt_from_is_refused(X, y, named):
     with pytest.raises(ValueError, match=named):
         GraphClassifier("nopool", **QUICK).fit(X, y)
+
+
+def test_nothing_to_score():
+    classifier = GraphClassifier("nopool", **QUICK).fit(GRAPHS, WORDS)
+    assert classifier.predict([]).shape == (0,)
+    with pytest.raises(ValueError, match="empty"):
+        classifier.score([], [])
+
+
+def test_that_edge_attributes_are_not_read_is_said(recwarn):
+    """As ``train`` does; a search says it once."""
+    with_attr = [
+        graph.clone().update({"edge_attr": torch.rand(graph.num_edges, 2)}) for graph in GRAPHS
+    ]
+    graphs = load_dataset(with_attr, y=WORDS, name="edges told")
+    GraphClassifier("nopool", **QUICK, conv="gine").fit(graphs)
+    assert not recwarn
+    with pytest.warns(DataWarning, match="gine"):
+        GraphClassifier("nopool", **QUICK).fit(graphs)
 
 
 def test_graphs_without_features_are_told_by_their_degrees():

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_hex
+from matplotlib.image import imread
 from targets import random_graphs
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_networkx
@@ -12,16 +14,22 @@ from untrained import labelled, untrained
 
 import lcpool
 from lcpool.view.figure import svg
-from lcpool.view.layout import apart, cell_colours, layout, places
+from lcpool.view.layout import apart, bent, cell_colours, layout, places
 from lcpool.view.levels import Level
+from lcpool.view.marks import DROPPED, edges_on, panels, radius
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
 
 
+def drawn_nodes(axis) -> PathCollection:
+    """The nodes of a panel: the last that were drawn."""
+    return [c for c in axis.collections if isinstance(c, PathCollection)][-1]
+
+
 def dots(axis) -> np.ndarray:
-    """The places of the nodes of a panel: the last that were drawn."""
-    return [c for c in axis.collections if isinstance(c, PathCollection)][-1].get_offsets().data
+    """The places of the nodes of a panel."""
+    return drawn_nodes(axis).get_offsets().data
 
 
 def lines(axis) -> list[int]:
@@ -101,6 +109,66 @@ def test_what_does_not_fit_is_refused(graph: Data):
         lcpool.draw(Data(x=graph.x, edge_index=PATH, pos=torch.full((4, 2), torch.nan)), out)
     with pytest.raises(ValueError, match="titles"):
         lcpool.draw(graph, out, titles=["one"])
+
+
+def test_another_graph_with_as_many_nodes_is_refused(graph: Data):
+    graphs = labelled([graph])
+    one = untrained(graphs).pooled(graphs)[0]
+    lcpool.draw(to_networkx(graph), one)
+    ring = Data(x=graph.x, edge_index=torch.cat([PATH, torch.tensor([[0, 3], [3, 0]])], dim=1))
+    with pytest.raises(ValueError, match="edges"):
+        lcpool.draw(ring, one)
+
+
+def test_dropped_nodes_are_rings(graph: Data):
+    out = lcpool.TopKPooling(1)(graph.x, graph.edge_index)
+    found = [
+        c for c in lcpool.draw(graph, out).axes[0].collections if isinstance(c, PathCollection)
+    ]
+    fill = [to_hex(colour) for colour in found[-1].get_facecolor()]
+    kept = out.perm.tolist()
+    assert [colour == DROPPED for colour in fill] == [v not in kept for v in range(4)]
+    rims = [to_hex(colour) for colour in found[-1].get_edgecolor()]
+    assert all((rim == "#ffffff") == (v in kept) for v, rim in enumerate(rims))
+
+
+def test_an_edge_does_not_run_over_a_node():
+    """The new edge of a path would lie on the two edges between its ends."""
+    where = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.05], [1.0, 3.0]])
+    joined = np.array([[0, 1], [1, 2], [0, 2], [0, 3]])
+    near, far, arc, other = bent(where, joined)
+    assert [len(line) for line in (near, far, other)] == [2, 2, 2]
+    assert np.linalg.norm(arc - where[1], axis=1).min() > 0.3
+    np.testing.assert_allclose(arc[[0, -1]], where[[0, 2]])
+    _, (axis,) = panels(where, [""])
+    edges_on(axis, where, torch.from_numpy(joined).t(), torch.tensor([0, 0, 1, 0]).bool())
+    new, kept = (c.get_segments() for c in axis.collections)
+    assert [len(line) for line in (*new, *kept)] == [len(arc), 2, 2, 2]
+
+
+def test_nodes_do_not_hide_each_other_and_many_edges_are_thin():
+    close = np.array([[0.0, 0.0], [0.1, 0.0], [9.0, 0.0], [9.1, 0.0]])
+    _, (axis,) = panels(close, ["close"])
+    unit = axis.get_window_extent().width * 72 / axis.figure.dpi / np.ptp(axis.get_xlim())
+    assert radius(axis, close) <= max(1.3, 0.05 * unit)
+    even = np.stack([np.arange(40.0), np.zeros(40)], axis=1)
+    widths = []
+    for count in (10, 40):
+        _, (axis,) = panels(even, [""])
+        edges_on(axis, even, torch.combinations(torch.arange(count)).t())
+        widths.append(max(c.get_linewidth()[0] for c in axis.collections if len(c.get_paths())))
+    assert widths[1] < widths[0]
+
+
+def test_files_can_be_printed(graph: Data, tmp_path):
+    figure = lcpool.draw(graph, lcpool.TopKPooling(1)(graph.x, graph.edge_index))
+    figure.savefig(tmp_path / "drawn.pdf")
+    written = (tmp_path / "drawn.pdf").read_bytes()
+    assert b"/Type3" not in written  # fonts that publishers refuse
+    figure.savefig(tmp_path / "drawn.png")
+    figure.savefig(tmp_path / "small.png", dpi=50)
+    wide, small = (imread(tmp_path / name).shape[1] for name in ("drawn.png", "small.png"))
+    assert (wide, small) == (2 * 3 * 300, 2 * 3 * 50)
 
 
 def test_layout_parts_side_by_side():

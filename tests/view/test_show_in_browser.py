@@ -120,6 +120,11 @@ def test_pointing_at_a_node_shows_where_it_goes(visit, small: Path, graphs: Grap
     inside = torch.isin(first.labels, (second.labels == 0).nonzero().view(-1))
     assert tab.locator("figure[data-step='0'] .linked").count() == int(inside.sum())
     assert tab.locator("#tip").is_visible()
+    # A kept node is followed to itself, whatever it belongs to most.
+    level = {"n": 2, "i": [0, 2], "c": [1, 1, 0]}
+    follow = "([l, step, v]) => related({ l: [l] })(step, v).map((nodes) => [...nodes])"
+    assert tab.evaluate(follow, [level, 0, 0]) == [[0], [0]]
+    assert sorted(tab.evaluate(follow, [level, 1, 1])[0]) == [1, 2]
 
 
 def test_keyboard(visit, small: Path):
@@ -205,15 +210,40 @@ def test_names_are_names(visit, tmp_path: Path, graphs: GraphSet):
     tab = ready(visit(page_of(tmp_path, model, hostile)))
     assert tab.locator("h1").inner_text() == HOSTILE[0]
     assert tab.title().startswith(HOSTILE[0])
-    assert tab.locator("#probabilities span:first-child").all_inner_texts() == list(words)
+    assert tab.locator("#probabilities bdi").all_inner_texts() == list(words)
     assert set(words) <= {o.removeprefix("truth: ") for o in
                           tab.locator("#only option").all_inner_texts()}  # fmt: skip
-    assert words[0] in tab.locator("#verdict").inner_text()
+    # One written from right to left turns nothing else round.
+    said = [words[0], model.predict(hostile)[0]]
+    assert sorted(tab.locator("#verdict bdi").all_inner_texts()) == sorted(said)
     assert tab.locator("img").count() == 0
     tab.locator("#search").fill(HOSTILE[1])
     given = model.predict(hostile)
     found = [g for g in range(40) if HOSTILE[1] in (words[g % len(words)], given[g])]
     assert set(listed(tab)) <= set(found)
+
+
+def test_bars_of_names_of_any_length_can_be_compared(visit, tmp_path: Path, graphs: GraphSet):
+    words = ("a", "a name that is longer", "b")
+    named = replace(graphs, y=torch.arange(40) % 3, classes=words)
+    model = untrained(named)
+    tab = ready(visit(page_of(tmp_path, model, named), viewport=PHONE))
+    bars = [bar.bounding_box() for bar in tab.locator("#probabilities .bar").all()]
+    assert len({(bar["x"], bar["width"]) for bar in bars}) == 1
+    assert tab.locator("#probabilities bdi").all_inner_texts() == list(words)
+
+
+def test_an_edge_does_not_run_over_a_node(visit, small: Path):
+    """The new edge of a path would lie on the two edges between its ends; see ``layout.bent``."""
+    tab = ready(visit(small))
+    where, joined = [[0, 0], [1, 0], [2, 0.05], [1, 3]], [0, 1, 1, 2, 0, 2, 0, 3]
+    for new, arcs in (([2, 3], [2]), ([3], [])):
+        found = tab.evaluate("([p, e, x]) => [...runsOver(p, e, x)]", [where, joined, new])
+        assert found == arcs
+    drawn = tab.evaluate("([p, e]) => edgesOf({ e, x: [2] }, p).map((d) => d.outerHTML)",
+                         [where, joined])  # fmt: skip
+    assert sorted((' class="new"' in path, "Q" in path) for path in drawn) == [
+        (False, False), (True, True)]  # fmt: skip
 
 
 def test_without_pooling_there_are_predictions(visit, tmp_path: Path, graphs: GraphSet):

@@ -70,6 +70,7 @@ def report(
 def _print(made: Report, console: Console) -> None:
     """The answer first, then accuracies and ranks, and their limits."""
     from lcpool.progress import table
+    from lcpool.report.api import SHOWN
     from lcpool.report.findings import provenance
     from lcpool.report.tables import summary, verdict_rows
 
@@ -79,7 +80,7 @@ def _print(made: Report, console: Console) -> None:
         for name in ("constant", "power", "sensitivity", "ranking", "missing")
         for words in found[name]
     ]
-    known = [name for name in ("runs", "chosen", "split", "epoch") if name in source]
+    known = [name for name in SHOWN if name in source]
     # Accuracy on each dataset, mean over its networks, and the average rank.
     header, rows, sizes = summary(made)
     drawn = table(header, rows)

@@ -36,6 +36,9 @@ def show(
     It needs no network and no other file.
     """
     with one_line_errors("stopped."):
+        from rich.console import Console
+        from rich.progress import track
+
         from lcpool.atomic import whole_file
         from lcpool.cli.train import import_from_here
         from lcpool.data import load_dataset
@@ -53,8 +56,13 @@ def show(
         graphs = load_dataset(dataset, root=root)
         if loaded.network.architecture.pool == "nopool":
             say(f"{model} does not pool: the page shows its predictions alone.")
+        console = Console(stderr=True)
+        pooled = track(
+            loaded.each_pooled(graphs), "pooling", len(graphs), console=console, transient=True,
+            disable=not console.is_terminal,
+        )  # fmt: skip
         with whole_file(out) as file:
-            for piece in page(loaded.each_pooled(graphs), about(loaded, graphs)):
+            for piece in page(pooled, about(loaded, graphs)):
                 file.write(piece.encode())
         say(f"{len(graphs)} graphs are in {out} ({out.stat().st_size / 2**20:.1f} MiB)")
         if browser and not webbrowser.open(out.absolute().as_uri()):

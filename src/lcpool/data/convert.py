@@ -33,8 +33,8 @@ CONVERTERS = {
     "scipy": "torch_geometric.utils.from_scipy_sparse_matrix",
     "cugraph": "torch_geometric.utils.from_cugraph",
     "trimesh": "torch_geometric.utils.from_trimesh",
-    "numpy": "networkx.from_numpy_array, if these are adjacency matrices",
-    "torch": "torch_geometric.utils.dense_to_sparse, if these are adjacency matrices",
+    "numpy": "For adjacency matrices, networkx.from_numpy_array",
+    "torch": "For adjacency matrices, torch_geometric.utils.dense_to_sparse",
     "HeteroData": "graph.to_homogeneous()",
     "dict": "torch_geometric.data.Data.from_dict",
     "tuple": "ogb.graphproppred.PygGraphPropPredDataset, if these are OGB's (graph, label)",
@@ -102,11 +102,13 @@ def _one_kind(name: str, items: list[Any]) -> str:
     found = type(items[odd])
     package = found.__module__.partition(".")[0]
     known = CONVERTERS.get(found.__name__, CONVERTERS.get(package))
-    hint = ' Pass several datasets by name: {"a": graphs, "b": others}.'
+    hint = ""
     if known:
         hint = f" To convert: {known}."
     elif odd:
         hint = f" Those before it are {kinds[0]}."
+    elif isinstance(items[odd], Iterable):
+        hint = ' Pass several datasets by name: {"a": graphs, "b": others}.'
     raise DatasetError(
         f"{name}: expected graphs of PyG (torch_geometric.data.Data) or networkx, SMILES or "
         f"tables, all of one kind; number {odd} is {found.__module__}.{found.__name__}.{hint}"

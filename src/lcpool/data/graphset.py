@@ -349,7 +349,10 @@ def _gather_rows(name: str, graphs: list[Data], key: str, counts: Tensor) -> Ten
             problem = f"must have shape [{count}, {width}], not {list(part.shape)}"
             raise DatasetError(f"{where} {problem}.")
         if not parts[g].float().isfinite().all():
-            raise DatasetError(f"{where} has NaN, or numbers too large for float32.")
+            raise DatasetError(
+                f"{where} has NaN, or numbers too large for float32: replace them, or leave the "
+                f"graph out."
+            )
     return torch.cat(parts).float()
 
 

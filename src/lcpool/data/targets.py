@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 TASKS: tuple[str, ...] = get_args(TaskName)
 # What to do with targets that are no classes, for messages.
-OTHERS = "task='values' (--task values), several labels with 'labels'"
+OTHERS = "task='values' (--task values, GraphRegressor), several labels with 'labels'"
 NO_CLASS = "is missing; every graph needs its class. Leave the graph out."
 
 Place = Callable[[int], str]

@@ -32,7 +32,7 @@ from lcpool.settings import (
     takes_settings,
     with_settings,
 )
-from lcpool.train.api import check_targets
+from lcpool.train.api import check_targets, warn_of_unused
 from lcpool.train.device import pick_device
 from lcpool.train.model import Model
 from lcpool.train.protocol import Protocol
@@ -117,6 +117,8 @@ class GraphEstimator(BaseEstimator):
         self._check(graphs)
         self._check_training(graphs)
         check_targets(graphs, how.metric)
+        attributes, networks = graphs.num_edge_features > 0, [(one, how) for one in architectures]
+        warn_of_unused(graphs.name, attributes, splits=False, wanted=networks)
         strata = graphs.targets.cpu() if graphs.task == "classes" else None
         split = hold_out(len(graphs), share, how.seed, strata)
         with display(self.progress, keep=True) as on:
@@ -138,7 +140,7 @@ class GraphEstimator(BaseEstimator):
     def _with_targets(self, X: Graphs, y: Any) -> GraphSet:
         """The graphs with the targets ``y``, or their own."""
         if isinstance(X, Sized) and not len(X):
-            raise ValueError("X is empty: pass at least three graphs.")
+            raise ValueError("X is empty: pass some graphs.")
         if isinstance(X, GraphSet) and y is None and X.task == "classes":
             y = X.known()  # A part of a set may lack some of its classes.
         return load_dataset(X, y=y, task=self._task)
@@ -151,8 +153,8 @@ class GraphEstimator(BaseEstimator):
             unknown = graphs.y.isnan().all(1).nonzero()
             if len(unknown):
                 raise ValueError(
-                    f"{len(unknown)} graphs have no target, the first is graph {int(unknown[0])}: "
-                    f"leave them out."
+                    f"graph {int(unknown[0])} has no target ({len(unknown)} of {len(graphs)}): "
+                    f"leave such graphs out."
                 )
 
     def _check_training(self, graphs: GraphSet) -> None:

@@ -81,7 +81,7 @@ class PoolChoice:
         if not others:
             return f"{taken.pool}: {figure}"
         equal = [trial.pool for trial in others if trial.cost[0] == taken.cost[0]]
-        why = f"as {' and '.join(equal)}, with a lower loss" if equal else "the best"
+        why = f"as {', '.join(equal)}, but with a lower loss" if equal else "the best"
         rest = ", ".join(f"{t.pool} {self._written(t)}" for t in others if t.pool not in equal)
         return f"{taken.pool}: {figure}, {why}" + (f" ({rest})" if rest else "")
 

@@ -14,15 +14,19 @@ import pandas as pd
 
 from lcpool.atomic import whole_file
 from lcpool.data.splits import Scheme
+from lcpool.notebook import card
 from lcpool.report import tables
 from lcpool.report.cells import GROUP, Names, Reference, agreeing, choose, gather, select
 from lcpool.report.comparison import Comparison
-from lcpool.report.findings import findings, left_out_in_words
+from lcpool.report.findings import answer, findings, left_out_in_words, provenance
 from lcpool.report.measure import Measure, choose_measure
 from lcpool.report.page import DifferenceTable, first_against_others, page
 from lcpool.report.verdict import Verdicts, uninformative
 from lcpool.sweep.results import Results
 from lcpool.train.tasks import LOSS
+
+# Of the origin of the runs, what is told beside the answer.
+SHOWN = ("runs", "chosen", "split", "epoch")
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,15 @@ class Report:
             measure=measure,
             chosen=chosen,
         )
+
+    def __repr__(self) -> str:
+        return f"Report({self.results}, {self.split} splits, epochs by {self.rule_title})"
+
+    def _repr_html_(self) -> str:
+        source = provenance(self)
+        shown = {name: source[name] for name in SHOWN if name in source}
+        facts = {"answer": " ".join(answer(self)), **shown}
+        return card("Report", facts, *tables.verdict_rows(self))
 
     @property
     def rule_title(self) -> str:

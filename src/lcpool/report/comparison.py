@@ -13,11 +13,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lcpool.data.splits import Scheme
+from lcpool.notebook import card
 from lcpool.report import statistics
 from lcpool.report.cells import CELL, GROUP, RUN
 from lcpool.report.measure import Measure
 from lcpool.report.schemes import per_split, share_of_tests
 from lcpool.report.statistics import Array, Difference, ranks, rounded
+from lcpool.report.words import count
 
 Bools = NDArray[np.bool_]
 # Dataset, backbone and convolution.
@@ -81,6 +83,20 @@ class Comparison:
             shares={d: share_of_tests(schemes[d], *sizes.loc[d]) for d in schemes},
             left_out=left_out,
             measure=measure,
+        )
+
+    def __repr__(self) -> str:
+        on = f"{count(len(self.pools), 'pooling')} on {count(len(self.datasets), 'dataset')}"
+        first = "" if self.empty else f", {' and '.join(self.first)} first in rank"
+        return f"Comparison({on}{first})"
+
+    def _repr_html_(self) -> str:
+        rows = [] if self.empty else [(pool, f"{self.rank[pool]:.2f}") for pool in self.order]
+        return card(
+            f"Comparison by {self.measure.title}",
+            {"datasets": ", ".join(self.datasets), "networks": len(self.backbones)},
+            ("pooling", "average rank"),
+            rows,
         )
 
     @property

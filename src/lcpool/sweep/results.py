@@ -58,6 +58,10 @@ class Results:
     failures: tuple[Failure, ...] = ()
     predictions: dict[Key, KeptPredictions] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        pools, datasets = (self.runs[name].nunique() for name in ("pool", "dataset"))
+        return f"Results(runs={len(self.runs)}, poolings={pools}, datasets={datasets})"
+
     @classmethod
     def read(cls, *paths: str | Path) -> Results:
         """Read one or more stores, or CSV files with the curves beside them."""

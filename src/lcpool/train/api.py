@@ -209,8 +209,8 @@ def warn_of_unused(
         convs = " and ".join(dict.fromkeys(network.conv for network in networks))
         warn_once(
             f"{name}: its edge attributes (edge labels) are not read by {convs}, which sees only "
-            f"which nodes are connected. --conv gine reads them, and so does a convolution of your "
-            f"own with the argument edge_attr."
+            f"which nodes are connected. conv='gine' (--conv gine) reads them, and so does a "
+            f"convolution of your own with the argument edge_attr."
         )
     schemes = dict.fromkeys(Scheme.of(protocol.split) for protocol in protocols)
     if splits and not any(scheme.kind == "predefined" for scheme in schemes):

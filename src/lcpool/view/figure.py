@@ -27,11 +27,12 @@ with needs("lab"):
     from lcpool.view.layout import Array, has_cells, layout, places
     from lcpool.view.marks import (
         DASHES,
+        DROPPED,
         INK,
         KEPT,
         NEW,
-        PALE,
         PALETTE,
+        RIM,
         edges_on,
         looks,
         members_on,
@@ -47,9 +48,10 @@ def draw(
     """Draw a graph and what poolings made of it, side by side; nothing moves between the panels.
 
     A kept node stays where it was, a cluster is in the middle of its nodes. A node has the colour
-    of the cluster that it becomes part of, pale if it is not kept; neighbouring clusters have
-    different colours. Kept nodes are larger the higher their score, new edges are dashed, and
-    edges with weights are wider the heavier they are. The direction of edges is not drawn.
+    of the cluster that it becomes part of, pale if it is not kept, and is a ring if it is dropped;
+    neighbouring clusters have different colours. Kept nodes are larger the higher their score, new
+    edges are dashed, and edges with weights are wider the heavier they are. The direction of edges
+    is not drawn.
 
     Args:
         graph: a graph of PyG or networkx. Its ``pos``, if it has one, is where nodes are drawn;
@@ -59,7 +61,7 @@ def draw(
         titles: of the panels; by default the number of nodes and edges.
 
     Returns:
-        A figure of matplotlib: ``figure.savefig("pooled.pdf")``.
+        A figure of matplotlib, a panel 3 inches wide: ``figure.savefig("pooled.pdf")``.
 
     Raises:
         ValueError: if ``pooled`` is of another graph, or of several.
@@ -81,8 +83,9 @@ def draw(
     if len(shown) != len(where):
         raise ValueError(f"there are {len(where)} panels for {len(shown)} 'titles'.")
     handles = _legend(levels)
-    columns = max(1, min(len(handles), round(1.8 * len(where))))
-    figure, axes = panels(where[0], shown, rows=-(-len(handles) // columns))
+    rows = -(-len(handles) // max(1, round(1.8 * len(where))))
+    columns = -(-len(handles) // max(1, rows))
+    figure, axes = panels(where[0], shown, rows)
     for step, (axis, place) in enumerate(zip(axes, where, strict=True)):
         own = levels[step - 1] if step else None
         following = levels[step] if step < len(levels) else None
@@ -112,22 +115,27 @@ def svg(figure: Figure) -> str:
 
 def _titles(edges: Tensor, count: int, levels: Sequence[Level]) -> list[str]:
     """The number of nodes and edges of each panel."""
-    found = [f"the graph\n{count} nodes, {len(pairs(edges)[0])} edges"]
+    found = [f"the graph\n{_counted(count, len(pairs(edges)[0]))}"]
     for number, level in enumerate(levels, start=1):
         joined, keep = pairs(level.edge_index)
         count = 0 if level.new is None else int(level.new[keep].sum())
         new = f", {count} new" if count else ""
         name = f"pooling {number}" if len(levels) > 1 else "pooled"
-        found.append(f"{name}\n{level.num_nodes} nodes, {len(joined)} edges{new}")
+        found.append(f"{name}\n{_counted(level.num_nodes, len(joined))}{new}")
     return found
+
+
+def _counted(nodes: int, edges: int) -> str:
+    return f"{nodes} node{'s' * (nodes != 1)}, {edges} edge{'s' * (edges != 1)}"
 
 
 def _legend(levels: Sequence[Level]) -> list[tuple[Any, str]]:
     """The marks that occur, and what they mean."""
 
     def dot(colour: str, size: float) -> Line2D:
+        rim = RIM if colour == DROPPED else "white"
         return Line2D([], [], color="none", marker="o", markersize=size, markerfacecolor=colour,
-                      markeredgecolor="white", markeredgewidth=0.6)  # fmt: skip
+                      markeredgecolor=rim, markeredgewidth=0.6)  # fmt: skip
 
     def line(colour: str, **look: Any) -> Line2D:
         return Line2D([], [], color=colour, **look)
@@ -138,7 +146,7 @@ def _legend(levels: Sequence[Level]) -> list[tuple[Any, str]]:
     if selects:
         handles.append((dot(PALETTE[0], 7), "kept"))
         if any(level.labels is None or bool((level.labels < 0).any()) for level in selects):
-            handles.append((dot(PALE, 5), "dropped"))
+            handles.append((dot(DROPPED, 5), "dropped"))
     if cells:
         members = (dot(PALETTE[1], 7), dot(pale(PALETTE[1]), 5) if selects else dot(PALETTE[1], 5))
         handles.append((members, "one colour: one cluster"))
@@ -197,6 +205,8 @@ def _levels(edges: Tensor, count: int, pooled: Any) -> tuple[Level, ...]:
         levels, given = pooled.levels, int(pooled.graph.num_nodes or 0)
         if given != count:
             raise ValueError(f"'pooled' is of a graph of {given} nodes, and 'graph' has {count}.")
+        if not torch.equal(pairs(pooled.graph.edge_index)[0], pairs(edges)[0]):
+            raise ValueError("'pooled' is of a graph with other edges than 'graph' has.")
         return levels
     outputs = [pooled] if isinstance(pooled, Pooled) else list(pooled)
     before, found = Graph.of(torch.zeros(count, 1), edges), []

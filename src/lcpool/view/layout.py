@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 
 # Kamada and Kawai's layout shows symmetry best, in a time that grows with the cube of the nodes.
 SMALL, FINE, LARGE = 100, 300, 2000
+# New edges are bent, by this share of their length, where a node is as near to them as this and
+# there are few: at most so many per node.
+BEND, NEAR, FEW = 0.2, 0.15, 3
 
 
 def layout(edge_index: Tensor, num_nodes: int) -> Array:
@@ -156,6 +159,28 @@ def apart(place: Array, distance: float, rounds: int = 100) -> Array:
             0.8 * (push[..., None] * unit).sum(axis=1) / np.maximum(near.sum(axis=1), 1)[:, None]
         )
     return place
+
+
+def bent(where: Array, joined: NDArray[np.int64]) -> list[Array]:
+    """The points of the line that is drawn for each new edge: an arc where a node is in its way.
+
+    Else the new edge from one end of a path to the other would be hidden by the edges between.
+    """
+    start, end = where[joined[:, 0]], where[joined[:, 1]]
+    straight = list(np.stack([start, end], axis=1))
+    if not 0 < len(joined) <= FEW * len(where) or len(where) > LARGE:
+        return straight
+    along = (end - start)[:, None]
+    away = where[None] - start[:, None]
+    share = (away * along).sum(2) / np.maximum((along**2).sum(2), 1e-12)
+    aside = np.linalg.norm(away - share[..., None] * along, axis=2)
+    over = (share > 0.05) & (share < 0.95) & (aside < NEAR)
+    over[np.arange(len(joined))[:, None], joined] = False
+    t = np.linspace(0, 1, 17)[:, None]
+    for edge in np.flatnonzero(over.any(1)):
+        (a, b), (x, y) = straight[edge], along[edge, 0]
+        straight[edge] = a + t * (b - a) + 4 * t * (1 - t) * BEND * np.array([-y, x])
+    return straight
 
 
 def is_soft(level: Level) -> bool:

@@ -182,6 +182,38 @@ function apart(places, distance) {
   return places;
 }
 
+// How near the nearest nodes are: a quarter of the nodes have one that is nearer.
+function spacing(places) {
+  const n = places.length;
+  if (n < 2 || n > 2000) return Infinity;
+  const nearest = new Float64Array(n).fill(Infinity);
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < i; j++) {
+      const dx = places[i][0] - places[j][0], dy = places[i][1] - places[j][1], d = dx * dx + dy * dy;
+      if (d < nearest[i]) nearest[i] = d;
+      if (d < nearest[j]) nearest[j] = d;
+    }
+  }
+  return Math.sqrt(nearest.sort()[Math.floor(n / 4)]);
+}
+
+// New edges that would run over a node, where there are few: they are drawn as arcs, or else that from
+// one end of a path to the other would be hidden by the edges between.
+function runsOver(places, e, added) {
+  const found = new Set(), n = places.length;
+  for (const at of added.length <= 3 * n && n <= 2000 ? added : []) {
+    const [a, b] = [places[e[2 * at]], places[e[2 * at + 1]]], dx = b[0] - a[0], dy = b[1] - a[1];
+    const length = dx * dx + dy * dy || 1e-12;
+    for (let v = 0; v < n; v++) {
+      if (v === e[2 * at] || v === e[2 * at + 1]) continue;
+      const px = places[v][0] - a[0], py = places[v][1] - a[1], share = (px * dx + py * dy) / length;
+      if (share < 0.05 || share > 0.95) continue;
+      if ((px - share * dx) ** 2 + (py - share * dy) ** 2 < 0.15 ** 2) { found.add(at); break; }
+    }
+  }
+  return found;
+}
+
 // A colour for each pooled node: neighbours differ, as far as there are colours.
 function cellColours(level, colours) {
   const around = neighbourLists(level.n, level.e), chosen = new Array(level.n).fill(-1);

@@ -30,12 +30,14 @@ function made(name, attributes = {}, ...children) {
   return of;
 }
 
+const named = (text) => made("bdi", {}, text); // A name that is written from right to left turns nothing else round.
 const drawn = (name, attributes = {}, ...children) => made(name, { ...attributes, svg: true }, ...children);
 const percent = (share) => `${(100 * share).toFixed(share > 0.999 || share < 0.001 ? 1 : 0)} %`;
 const counted = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 // The list: which graphs, in which order. Only the rows that are seen are elements.
 const ROW = 42;
+const PARTS = { train: "training", val: "validation", test: "test" };
 const sorts = {
   number: ["number", (g) => g, 1],
   nodes: ["nodes", (g) => rows.nodes[g], -1],
@@ -53,7 +55,7 @@ function filled() {
   if (rows.wrong?.some((wrong) => wrong !== null)) {
     groups.push(["wrong", (g) => rows.wrong[g] === true], ["right", (g) => rows.wrong[g] === false]);
   }
-  for (const part of new Set(about.parts)) if (part) groups.push([`${part} graphs`, (g) => about.parts[g] === part]);
+  for (const part of new Set(about.parts)) if (part) groups.push([`${PARTS[part]} graphs`, (g) => about.parts[g] === part]);
   if (about.kind === "classes" && rows.truth?.some((truth) => truth !== null)) {
     for (const name of about.names.slice(0, 100)) groups.push([`truth: ${name}`, (g) => rows.truth[g] === name]);
   }
@@ -90,12 +92,12 @@ function list() {
   const found = [];
   for (let at = first; at < last; at++) {
     const g = order[at], truth = rows.truth[g], wrong = rows.wrong[g];
-    const said = wrong ? `${rows.predicted[g]}, not ${truth}` : rows.predicted[g];
+    const said = wrong ? [named(rows.predicted[g]), ", not ", named(truth)] : [named(rows.predicted[g])];
     const key = element("sort").value, value = sorts[key]?.[1](g);
     const detail = { error: value === null ? "–" : `error ${value}`, confidence: value === null ? "–" : percent(value) };
     const row = made("a", { href: `#graph=${g}`, role: "option", id: `row-${g}`, tabindex: -1, "aria-selected": g === chosen },
       made("span", {}, String(g)),
-      made("span", { class: wrong === null ? "" : wrong ? "wrong" : "right" }, said),
+      made("span", { class: wrong === null ? "" : wrong ? "wrong" : "right" }, ...said),
       made("small", {}, detail[key] ?? (key === "edges" ? counted(rows.edges[g], "edge") : counted(rows.nodes[g], "node"))));
     row.style.top = `${at * ROW}px`;
     row.style.height = `${ROW}px`;
@@ -146,8 +148,8 @@ function present(graph, number) {
   const sure = about.kind === "classes" && rows.confidence[number] !== null ? ` (${percent(rows.confidence[number])})` : "";
   const error = about.kind === "values" && rows.error[number] !== null ? `, error ${rows.error[number]}` : "";
   element("verdict").replaceChildren(
-    made("span", { class: wrong === null ? "" : wrong ? "wrong" : "right" }, `predicted ${rows.predicted[number]}${sure}`),
-    `${truth === null ? "" : `, truth ${truth}`}${error}${part ? `, ${part} graph` : ""}`);
+    made("span", { class: wrong === null ? "" : wrong ? "wrong" : "right" }, "predicted ", named(rows.predicted[number]), sure),
+    ...(truth === null ? [] : [", truth ", named(truth)]), `${error}${part ? `, ${PARTS[part]} graph` : ""}`);
   element("probabilities").replaceChildren(...bars(graph.p, truth));
   const where = [layout(graph.n, graph.e)];
   for (const next of graph.l) where.push(placesOf(next, where.at(-1)));
@@ -167,10 +169,12 @@ function bars(probabilities, truth) {
   if (!probabilities) return [];
   const order = probabilities.map((_, c) => c);
   if (order.length > 12) order.sort((a, b) => probabilities[b] - probabilities[a]);
+  const longest = most(order.slice(0, 12).map((c) => about.names[c].length)); // of one width: bars can be compared
+  element("probabilities").style.setProperty("--name", `min(8rem, ${(0.6 * longest + 0.4).toFixed(1)}rem)`);
   return order.slice(0, 12).map((c) => {
     const name = about.names[c], bar = made("i");
     bar.style.width = `${100 * (probabilities[c] ?? 0)}%`;
-    return made("div", { class: name === truth ? "truth" : "" }, made("span", { title: name }, name),
+    return made("div", { class: name === truth ? "truth" : "" }, made("bdi", { title: name }, name),
       made("span", { class: "bar" }, bar), made("output", {}, probabilities[c] === null ? "–" : percent(probabilities[c])));
   });
 }
@@ -181,17 +185,23 @@ function cells(of) {
   return new Set(inside).size < inside.length;
 }
 
-// The nodes of every level that a node comes from or becomes part of.
-function related({ n, l }) {
-  const inside = l.map((next) => {
+// The nodes of every level that a node comes from or becomes part of. With ASAP a node that is kept may
+// belong more to another cluster than to its own.
+function related({ l }) {
+  const into = l.map((next) => {
+    const found = [...(next.c ?? [])];
+    next.i?.forEach((v, place) => { found[v] = place; });
+    return found;
+  });
+  const inside = l.map((next, at) => {
     const found = Array.from({ length: next.n }, () => []);
-    next.c?.forEach((cell, v) => { if (cell >= 0) found[cell].push(v); });
+    into[at].forEach((cell, v) => { if (cell >= 0) found[cell].push(v); });
     return found;
   });
   return (step, node) => {
     const found = new Array(l.length + 1).fill(null).map(() => new Set());
     found[step].add(node);
-    for (let at = step; at < l.length; at++) for (const v of found[at]) if (l[at].c?.[v] >= 0) found[at + 1].add(l[at].c[v]);
+    for (let at = step; at < l.length; at++) for (const v of found[at]) if (into[at][v] >= 0) found[at + 1].add(into[at][v]);
     for (let at = step; at > 0; at--) for (const cell of found[at]) for (const v of inside[at - 1][cell]) found[at - 1].add(v);
     return found;
   };
@@ -235,14 +245,15 @@ function panel(step, title) {
   const box = where[0].length ? [least(xs), least(ys), most(xs) - least(xs), most(ys) - least(ys)] : [0, 0, 0, 0];
   const room = 0.7 + 0.03 * Math.max(box[2], box[3]), wide = Math.max(box[2], 1) + 2 * room, high = Math.max(box[3], 1) + 2 * room;
   const view = [box[0] + box[2] / 2 - wide / 2, box[1] + box[3] / 2 - high / 2, wide, high];
-  const radius = (n) => Math.min(0.17 * Math.sqrt((wide * high) / Math.max(n, 1)), 0.035 * Math.max(wide, high));
-  const parts = [];
-  if (own) parts.push(...membersOf(own, where[step - 1], places, radius(where[step - 1].length)));
+  const radius = (at) => Math.min(0.17 * Math.sqrt((wide * high) / Math.max(at.length, 1)), 0.035 * Math.max(wide, high),
+    Math.max(0.5 * spacing(at), 0.006 * Math.max(wide, high)));
+  const parts = [], largest = radius(places);
+  if (own) parts.push(...membersOf(own, where[step - 1], places, radius(where[step - 1])));
   parts.push(...edgesOf(own ?? { e: graph.e, x: [], w: null }, places));
   looks(step).forEach((look, v) => {
     const [x, y] = places[v];
-    parts.push(drawn("circle", { cx: x.toFixed(3), cy: y.toFixed(3), r: (radius(places.length) * Math.sqrt(look.size)).toFixed(3),
-      class: look.class, "data-tip": look.tip, "data-step": step, "data-node": v }));
+    parts.push(drawn("circle", { cx: x.toFixed(3), cy: y.toFixed(3), r: (largest * Math.sqrt(look.size)).toFixed(3),
+      "stroke-width": (0.12 * largest).toFixed(3), class: look.class, "data-tip": look.tip, "data-step": step, "data-node": v }));
   });
   const pairs = (own?.e ?? graph.e).length / 2, total = own?.of ?? pairs, added = own?.x?.length ?? 0;
   const nodes = own ? `${own.n} of ${counted(step > 1 ? graph.l[step - 2].n : graph.n, "node")}` : counted(graph.n, "node");
@@ -254,19 +265,19 @@ function panel(step, title) {
   return figure;
 }
 
-function line(places, e, at) {
-  const [a, b] = [places[e[2 * at]], places[e[2 * at + 1]]];
-  return `M${a[0].toFixed(3)} ${a[1].toFixed(3)}L${b[0].toFixed(3)} ${b[1].toFixed(3)}`;
+function line([ax, ay], [bx, by], bend = 0) {
+  const way = bend ? `Q${((ax + bx) / 2 - bend * (by - ay)).toFixed(3)} ${((ay + by) / 2 + bend * (bx - ax)).toFixed(3)} ` : "L";
+  return `M${ax.toFixed(3)} ${ay.toFixed(3)}${way}${bx.toFixed(3)} ${by.toFixed(3)}`;
 }
 
 // One path for all edges that look the same: weights are drawn in six widths.
 function edgesOf(of, places) {
-  const added = new Set(of.x ?? []), paths = new Map();
+  const added = new Set(of.x ?? []), over = runsOver(places, of.e, of.x ?? []), paths = new Map();
   const low = of.w ? least(of.w) : 0, span = of.w ? most(of.w) - low : 0;
   for (let at = 0; at < of.e.length / 2; at++) {
     const bin = of.w ? (span > 0 ? Math.round((5 * (of.w[at] - low)) / span) : 2) : -1;
     const key = `${added.has(at) ? "new" : "edge"} ${bin}`;
-    paths.set(key, (paths.get(key) ?? "") + line(places, of.e, at));
+    paths.set(key, (paths.get(key) ?? "") + line(places[of.e[2 * at]], places[of.e[2 * at + 1]], over.has(at) ? 0.4 : 0));
   }
   return [...paths].sort().reverse().map(([key, d]) => {
     const [kind, bin] = key.split(" ");
@@ -281,10 +292,7 @@ function membersOf(of, before, places, radius) {
   const colours = cells(of) ? cellColours(of, 7) : null, found = [], lines = new Map();
   before.forEach(([x, y], v) => {
     const cell = of.c?.[v] ?? -1, look = colours && cell >= 0 ? `c${colours[cell]}` : "none";
-    if (look !== "none" && !of.soft) {
-      const [a, b] = [before[v], places[cell]];
-      lines.set(look, `${lines.get(look) ?? ""}M${a[0].toFixed(3)} ${a[1].toFixed(3)}L${b[0].toFixed(3)} ${b[1].toFixed(3)}`);
-    }
+    if (look !== "none" && !of.soft) lines.set(look, (lines.get(look) ?? "") + line(before[v], places[cell]));
     found.push(drawn("circle", { cx: x.toFixed(3), cy: y.toFixed(3), r: (0.35 * radius).toFixed(3), class: `before ${look}` }));
   });
   return [...[...lines].map(([look, d]) => drawn("path", { class: `part ${look}`, d, "stroke-width": (0.6 * radius).toFixed(3) })), ...found];
