@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from targets import with_labels, with_values
 
-from lcpool.data import GraphSet, builtin
+from lcpool.data import DataWarning, GraphSet, builtin
 from lcpool.models import Architecture
 from lcpool.train import Model, Protocol, Trainer, train
 from lcpool.train.metrics import METRICS
@@ -52,6 +52,16 @@ def test_the_loss_of_values_is_that_of_scaled_ones():
         outputs = TASKS["values"].outputs(scores, scale, 2)[run]
         expected = scores[3 * run : 3 * run + 3].double() * std + mean
         torch.testing.assert_close(outputs.double(), expected, rtol=1e-5, atol=1e-4)
+
+
+def test_values_that_float32_rounds_are_reported():
+    graphs = with_values(40)
+    far = replace(graphs, name="FAR", y=graphs.y * torch.tensor([100.0, 0.01]) + 1e6)
+    with pytest.warns(DataWarning, match="FAR: value 1 ") as said:
+        TASKS["values"].check(far)
+    assert len(said) == 1
+    for same in (0.0, 0.1):
+        TASKS["values"].check(replace(graphs, y=torch.full_like(graphs.y, same)))
 
 
 def test_values_that_do_not_vary_are_not_divided_by_zero():

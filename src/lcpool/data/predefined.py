@@ -104,7 +104,7 @@ def _read_npz(path: Path) -> Any:
 
 
 def _read_csv(path: Path) -> Any:
-    table, rows = read_csv(TableFiles.of(path), "table"), dict[int, dict[str, Any]]()
+    table, rows = read_csv(TableFiles.of(path), "table", ("graph",)), dict[int, dict[str, Any]]()
     graphs, parts = table.column("graph"), table.column("part")
     splits = table.columns.get("split", ["0"] * len(table))
     for row, (split, graph, part) in enumerate(zip(splits, graphs, parts, strict=True)):

@@ -132,14 +132,14 @@ class Table:
         return features(self.where, self.place, len(self), columns)
 
 
-def read_csv(source: TextFiles, kind: str) -> Table:
-    """A table from a file."""
+def read_csv(source: TextFiles, kind: str, names: tuple[str, ...] = HEADER) -> Table:
+    """A table from a file, with a column of one of these names at least."""
     where, limit = source.where(kind), max_bytes()
     with source.open(kind, words=True) as file:
         reader = csv.reader(file, strict=True)
         try:
             header = [name.strip() for name in next(reader, [])]
-            _check_header(where, header)
+            _check_header(where, header, names)
             cells: list[list[str]] = [[] for _ in header]
             lines: list[int] = []
             for row in reader:
@@ -160,8 +160,8 @@ def read_csv(source: TextFiles, kind: str) -> Table:
     return Table(where, {name: _typed(raw, name) for name in header}, lines)
 
 
-def _check_header(where: str, header: list[str]) -> None:
-    """Raise unless the columns have names of their own."""
+def _check_header(where: str, header: list[str], names: tuple[str, ...]) -> None:
+    """Raise unless the columns have names of their own, and one of them is among ``names``."""
     if not any(header):
         raise DatasetError(f"{where}, line 1: the file is empty; names of columns are expected.")
     if "" in header:
@@ -174,10 +174,10 @@ def _check_header(where: str, header: list[str]) -> None:
         raise DatasetError(f"{where}, line 1: two columns are called '{twice[:40]}'.")
     if len(header) == 1 and (mark := next((m for m in ";\t|" if m in header[0]), None)):
         raise DatasetError(f"{where}, line 1: cells are separated by {mark!r}, not by commas.")
-    if not set(HEADER) & set(header):
+    if not set(names) & set(header):
         raise DatasetError(
-            f"{where}, line 1: {some(header)} are no names of columns; among those of the first "
-            f"line must be one of {', '.join(HEADER)}."
+            f"{where}, line 1: no column is called {' or '.join(names)}; there are {some(header)}. "
+            f"The first line has the names of the columns."
         )
 
 

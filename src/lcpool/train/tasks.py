@@ -23,10 +23,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lcpool.data import GraphSet
+from lcpool.data.checks import warn_once
 from lcpool.train.final import final
 from lcpool.train.metrics import METRICS, Metric
 
 LOSS = "loss"  # the second rule, after the metric
+PRECISION = 1e-5  # A smaller spread of values, as a share of their mean, is rounded in float32.
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,22 @@ class Labels(Task):
 
 class Values(Task):
     """One or several numbers per graph, of which some may be missing."""
+
+    def check(self, graphs: GraphSet) -> None:
+        super().check(graphs)
+        y = graphs.y.double()
+        mean = y.nanmean(0)
+        spread = (y - mean).square().nanmean(0).sqrt()
+        share = spread / mean.abs()
+        names = graphs.target_names or range(len(mean))
+        # A smaller one is that of a constant, rounded in float64.
+        rounded = (share > 1e-13) & (share < PRECISION)
+        for name, m, s, odd in zip(names, mean, spread, rounded, strict=True):
+            if odd:
+                warn_once(
+                    f"{graphs.name}: value {name} is {m:g} ± {s:.2g}, of which float32 keeps "
+                    f"little: subtract {m:g} before training."
+                )
 
     def scale(self, targets: Tensor, parts: Sequence[Tensor]) -> Tensor | None:
         found = []
