@@ -74,3 +74,15 @@ def test_the_analysis_names_controls_and_counts_distances():
     assert [line.count(",") for line in analysis.answers(table)] == [3, 2]  # distances; names
     assert analysis.connected("cellpool") == "yes"
     assert analysis.connected("topkpool") == "no"
+
+
+def test_expectations_name_the_poolings_that_refute_them():
+    columns = ["far-2", "far-4", "far-8", "far-16", "near-4", "near-16"]
+    rows = {
+        "topkpool": [100, 50, 50, 50, 99, 99], "sagpool": [100, 50, 70, 50, 99, 99],
+        "random": [50, 50, 50, 50, 90, 99], "lcpool": [100, 100, 80, 60, 99, 99],
+        "cellpool": [100, 100, 100, 100, 99, 99], "graclus": [100, 100, 100, 50, 99, 99],
+        analysis.WITHOUT_EDGES: [50, 50, 50, 50, 99, 99],
+    }  # fmt: skip
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    assert analysis.refuting(table) == [["graclus"], ["sagpool"], [], ["random"]]
