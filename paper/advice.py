@@ -49,7 +49,7 @@ def _elsewhere(audit: Audit) -> list[str]:
         f"{pool} ({word}) {sum(one.get(pool) == word for one in others)}"
         for pool, word in here.items()
     ]
-    return [f"Of the {len(others)} other analyses below, so many agree: {', '.join(counts)}."]
+    return [f"Of the {len(others)} other analyses below, this many agree: {', '.join(counts)}."]
 
 
 def other_analyses(audit: Audit) -> list[str]:

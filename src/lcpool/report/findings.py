@@ -137,7 +137,7 @@ def _ahead(v: Verdicts) -> list[str]:
         return []
     named = listed([f"{r.pairs.other} ({signed(r.mean, 1)})" for r in reversed(ahead)])
     return [
-        f"It is ahead of {named} with the same probability, though not surely by more than "
+        f"It is ahead of {named} with the same probability, but perhaps by no more than "
         f"{amount_of_points(v)}."
     ]
 
@@ -155,7 +155,7 @@ def _undecided(v: Verdicts) -> list[str]:
     if not said:
         return []
     return [
-        f"More datasets like these that would decide, if the difference stays as it is: "
+        f"How many more such datasets would decide, if the difference stays the same: "
         f"{'; '.join(said)}."
     ]
 
@@ -245,13 +245,13 @@ def _power(report: Report) -> list[str]:
     said = [
         f"With these datasets and runs, a true difference of {found.min():.1f} to "
         f"{found.max():.1f} {c.measure.points}, depending on the pooling, would be found with "
-        f"probability {POWER:g}; poolings without any difference would be found to be equal with "
+        f"probability {POWER:g}; poolings without any difference would be found equal with "
         f"probability {equal.min():.2f} to {equal.max():.2f} (by simulation).",
     ]
     if wrong:
         said.append(
-            f"Each verdict is by itself: of {count(len(wrong), 'verdict')}, {sum(wrong):.2f} are "
-            "expected to be wrong."
+            f"Verdicts are not corrected for their number: of {count(len(wrong), 'verdict')}, "
+            f"{sum(wrong):.2f} are expected to be wrong."
         )
     return said
 
@@ -277,7 +277,7 @@ def _sensitivity(report: Report) -> list[str]:
         said.append(f"{analysis}: {listed(pools) or 'none'}")
     uninformative = report.uninformative
     named = f" Not informative: {listed(uninformative)}." if uninformative else ""
-    return [f"Verdicts that are others otherwise, by analysis. {'; '.join(said)}.{named}"]
+    return [f"Verdicts that differ, by analysis. {'; '.join(said)}.{named}"]
 
 
 def _power_on_one_dataset(c: Comparison) -> list[str]:
