@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from lcpool.data.checks import warn_once
 from lcpool.models.own import import_class
 from lcpool.nn.conv import FastGCNConv, FastGINConv, FastGraphConv, faster
 from lcpool.nn.gine import GINEConv
 from lcpool.ops.operator import is_traced
-from lcpool.warn import warn_caller
 
 Norm = Callable[[int], nn.Module]
 CALLED = (
@@ -79,7 +79,6 @@ class OwnConv(nn.Module):
         super().__init__()
         self.layer, self.hidden = layer, hidden
         self.takes_weight = "edge_weight" in inspect.signature(layer.forward).parameters
-        self.warned = False
 
     def forward(
         self,
@@ -89,18 +88,13 @@ class OwnConv(nn.Module):
         edge_attr: Tensor | None = None,
     ) -> Tensor:
         given = {"edge_weight": edge_weight if self.takes_weight else None, "edge_attr": edge_attr}
-        if edge_weight is not None and not self.takes_weight:
-            self._warn_of_weights()
-        more = {name: value for name, value in given.items() if value is not None}
-        return self._usable(self.layer(x, edge_index, **more), x)
-
-    def _warn_of_weights(self) -> None:
-        if not self.warned and not is_traced():
-            self.warned = True
-            warn_caller(
+        if edge_weight is not None and not self.takes_weight and not is_traced():
+            warn_once(
                 f"{self.class_name} takes no 'edge_weight': the edge weights that the pooling "
                 f"returns are not used."
             )
+        more = {name: value for name, value in given.items() if value is not None}
+        return self._usable(self.layer(x, edge_index, **more), x)
 
     def _usable(self, out: Any, x: Tensor) -> Tensor:
         shape = (x.size(0), self.hidden)
