@@ -51,7 +51,7 @@ figures: $(READY)  ## draw the figures of the docs again; needs Chromium
 
 SPHINX := OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -c docs
 docs: $(READY)  ## the documentation site in build/site, notebooks executed, links checked; warnings are errors
-	$(SPHINX) . build/site
+	$(SPHINX) --fresh-env . build/site
 
 # In CI; there the tests execute the notebooks.
 pages: $(READY)  ## the site builds without a warning or a broken link, notebooks not executed

@@ -47,7 +47,7 @@ exclude_patterns = [".*", "build", "dist", "docs/_*"]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
-nb_execution_mode = "force"  # a cache does not know when lcpool has changed
+nb_execution_mode = "force"  # neither a cache nor Sphinx knows when lcpool has changed
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True

@@ -27,9 +27,9 @@ class LCPooling(LocalClusterPooling):
 
     Put a convolution before it, or pass one as ``cluster``: that is LCPool*.
 
-    What it costs: the pooled graph has 0.8 to 1.8 times the edges of the input. And h is a softmax
-    over the nodes of a graph, so features shrink by about 1/n: put a norm behind the pooling or
-    pass ``rescale=True``.
+    What it costs: the pooled graph has about as many edges as the input. And h is a softmax over
+    the nodes of a graph, so features shrink by about 1/n: put a norm after the pooling or pass
+    ``rescale=True``.
 
     Args:
         in_channels: width of the node features.
