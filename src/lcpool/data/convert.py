@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, Dataset
 
 from lcpool.data import ogb
 from lcpool.data.checks import DatasetError, warn_once
@@ -197,6 +197,8 @@ def _ogb_split(source: Any, count: int, name: str) -> tuple[Split, ...]:
 
     The numbers in the split are those of the whole dataset.
     """
-    if not hasattr(source, "get_idx_split") or [*source.indices()] != [*range(source.len())]:
+    if not hasattr(source, "get_idx_split"):
+        return ()
+    if isinstance(source, Dataset) and [*source.indices()] != [*range(source.len())]:
         return ()
     return as_splits(source.get_idx_split(), count, name)

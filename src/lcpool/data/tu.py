@@ -31,7 +31,7 @@ from lcpool.data.files import UNREADABLE, Array, TextFiles
 from lcpool.data.graphset import GraphSet
 
 # Increase it whenever the same files give another result: caches are then written again.
-READER_VERSION = 6
+READER_VERSION = 7
 
 # Every dataset has these. Any of them gives its name, also if another one is missing. Archives made
 # on a Mac hold a hidden twin of every file, whose name begins with a dot.
