@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.distance.run import POOLS
+from experiments.distance.run import DISTANCES, POOLS
 from experiments.written import write_block
 from lcpool.models.pooling import POOLINGS
 from lcpool.settings import NetworkSettings, read_config_text
@@ -76,7 +76,8 @@ def accuracies(runs: pd.DataFrame) -> pd.DataFrame:
     name = name.mask(~runs["conv"].isin(["graphconv"]), WITHOUT_EDGES)
     means = runs.groupby([name, "dataset"])["test_accuracy"].mean().unstack()
     order = [n for n in (*POOLS, DEEPER, WITHOUT_EDGES) if n in means.index]
-    return means.loc[order, list(dict.fromkeys(runs["dataset"]))]
+    sets = [f"{family.__name__}-{d}" for family, several in DISTANCES.items() for d in several]
+    return means.loc[order, [name for name in sets if name in means]]
 
 
 def answers(far: pd.DataFrame) -> list[str]:
@@ -85,9 +86,8 @@ def answers(far: pd.DataFrame) -> list[str]:
     lines = []
     for count in sorted(solved.unique(), reverse=True):
         names = ", ".join(solved.index[solved == count])
-        reach = [column.removeprefix("far-") for column in far.columns]
-        what = "no distance" if count == 0 else f"{count} of the distances {', '.join(reach)}"
-        lines.append(f"{what}: {names}")
+        reach = ", ".join(column.removeprefix("far-") for column in far.columns)
+        lines.append(f"{count} of the distances {reach}: {names}")
     return lines
 
 

@@ -71,7 +71,7 @@ def test_the_analysis_names_controls_and_counts_distances():
     ]  # fmt: skip
     assert table.loc["cellpool"].tolist() == [100] * 4
     assert table.loc["topkpool", "far-2"] == 50.5
-    assert [line.count(",") for line in analysis.answers(table)] == [3, 2]  # distances; names
+    assert [line.count(",") for line in analysis.answers(table)] == [3, 5]  # distances and names
     assert analysis.connected("cellpool") == "yes"
     assert analysis.connected("topkpool") == "no"
 
