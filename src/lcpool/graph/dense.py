@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.assignment import Assignment, check_rows
+from lcpool.graph.bounded import Bounded
 from lcpool.graph.checks import Checks
 from lcpool.graph.graph import Graph
 from lcpool.graph.lazy import lazy
@@ -29,6 +30,7 @@ class Chunks:
     slot: Tensor  # the position of each node, with chunk i from i · CHUNK on
     graph: Tensor  # the graph of each chunk
     batch_size: int
+    spare: int = 0  # chunks behind the last, for rows that are no nodes
 
     @classmethod
     def of(cls, graph: Graph) -> Chunks:
@@ -36,17 +38,22 @@ class Chunks:
         batch, counts = graph.batch_vector(), graph.node_counts()
         chunks = (counts + CHUNK - 1) // CHUNK
         ends = chunks.cumsum(0)
-        within = inverse(batch.argsort(stable=True)) - (counts.cumsum(0) - counts)[batch]
-        slot = (ends - chunks)[batch] * CHUNK + within
+        number = torch.arange(graph.num_nodes, device=batch.device)
+        if graph.sizes is None:  # not sorted by graph
+            number = inverse(batch.argsort(stable=True))
+        slot = (ends - chunks)[batch] * CHUNK + number - (counts.cumsum(0) - counts)[batch]
         # Chunks past the last one are all zeros; any graph may own them.
-        size = graph.num_nodes // CHUNK + graph.batch_size
+        size, spare = graph.num_nodes // CHUNK + graph.batch_size, 0
+        if isinstance(graph.sizes, Bounded):
+            slot, spare = slot.where(graph.sizes.real, size * CHUNK + number % CHUNK), 1
         owner = torch.searchsorted(ends, torch.arange(size, device=batch.device), right=True)
-        return cls(slot, owner.clamp(max=graph.batch_size - 1), graph.batch_size)
+        return cls(slot, owner.clamp(max=graph.batch_size - 1), graph.batch_size, spare)
 
     def pack(self, x: Tensor) -> Tensor:
         """Rows of nodes as ``[num_chunks, CHUNK, channels]``, zeros where there is no node."""
-        packed = x.new_zeros(self.graph.numel() * CHUNK, x.size(-1))
-        return packed.index_copy(0, self.slot, x).view(-1, CHUNK, x.size(-1))
+        chunks = self.graph.numel()
+        packed = x.new_zeros((chunks + self.spare) * CHUNK, x.size(-1))
+        return packed.index_copy(0, self.slot, x).view(-1, CHUNK, x.size(-1))[:chunks]
 
 
 class DenseAssignment(Assignment):

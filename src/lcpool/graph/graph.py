@@ -59,7 +59,8 @@ class Graph:
             )
         if is_traced():
             return
-        check_edge_attr(self.edge_attr, self.edges.index)
+        if self.edge_attr is not None:
+            check_edge_attr(self.edge_attr, self.edges.index)
         batch = self.batch
         if batch is not None and (batch.dtype != torch.int64 or batch.shape != self.x.shape[:1]):
             raise ValueError(f"'batch' must have an int64 index per node, not {batch}.")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from lcpool.graph.capture import refuse_copies
 from lcpool.graph.lazy import lazy
 from lcpool.ops.operator import as_operator, is_traced, new_size
 
@@ -19,7 +20,11 @@ class Sizes:
         counts: ``counts[g]`` nodes of graph g, on the host, int64.
         ptr: the first node of each graph, and the end of the last, on the device of the nodes.
         total: the number of all nodes.
+
+    ``exact`` says that these are the sizes, not bounds (:class:`~lcpool.graph.bounded.Bounded`).
     """
+
+    exact: ClassVar[bool] = True
 
     def __init__(self, counts: Tensor, device: torch.device, total: int | None = None) -> None:
         if not is_traced():
@@ -47,6 +52,12 @@ class Sizes:
         """From counts that are known to be right."""
         total = total_of(counts) if total is None else total
         return cls.trusted(counts, send(begins(counts), device), total)
+
+    @classmethod
+    def equal(cls, graphs: int, nodes: int, device: torch.device) -> Sizes:
+        """As many nodes in each graph."""
+        counts = torch.full((graphs,), nodes, device="cpu")
+        return cls.trusted(counts, torch.arange(graphs + 1, device=device) * nodes, graphs * nodes)
 
     @classmethod
     def of_one(cls, total: int, device: torch.device) -> Sizes:
@@ -110,6 +121,7 @@ def inverse(order: Tensor) -> Tensor:
 
 def send(values: Tensor, device: torch.device) -> Tensor:
     """Copy to a device, without synchronising: only from pinned memory is that possible."""
+    refuse_copies()
     if device.type == "cuda" and not torch.compiler.is_compiling():
         # On the host, also if the default device is another.
         pinned = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)

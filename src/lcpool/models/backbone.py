@@ -261,7 +261,10 @@ def usable(pool: Any, out: Any, x: Tensor, width: int | None = None) -> Pooled:
         )
     if x.size(0) and not out.x.size(0):
         raise PoolingError(f"{name}: it kept no node of any graph; keep at least one of each.")
-    attr, edges = out.edge_attr, out.edge_index.size(1)
+    attr = out.edge_attr
+    if attr is None and width is None:
+        return out
+    edges = out.edge_index.size(1)
     if width is not None and (attr is None or attr.shape != (edges, width)):
         found = None if attr is None else list(attr.shape)
         raise PoolingError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lcpool.graph.bounded import BoundedEdges, real_rows
+from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.graph import Graph
 from lcpool.ops import message
 
@@ -18,22 +20,26 @@ def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
 
 def degrees(graph: Graph, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
     """The sum of the weights of the edges out of each node."""
-    source = graph.edge_index[0]
     if weight is None:
-        weight = torch.ones(source.numel(), dtype=dtype, device=source.device)
+        return graph.edges.out.ptr.diff().to(dtype)
+    source = graph.edge_index[0]
     total = torch.zeros(graph.num_nodes, dtype=dtype, device=source.device)
     return total.index_add(0, source, weight.to(dtype))
 
 
 def graph_sum(values: Tensor, graph: Graph) -> Tensor:
     """The sum of one value per node over the nodes of each graph, ``[batch_size]``."""
-    return values.new_zeros(graph.batch_size).index_add(0, graph.batch_vector(), values)
+    total, values = values.new_zeros(graph.batch_size), real_rows(values, graph.sizes)
+    return total.index_add(0, graph.batch_vector(), values)
 
 
-def squared_norm(graph: Graph, weight: Tensor, num_nodes: int) -> Tensor:
+def squared_norm(graph: Graph, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
     """‖A‖²_F of each graph; duplicate edges are added."""
-    source, target = graph.edge_index
+    if isinstance(graph.edges, BoundedEdges):
+        return count_edges(graph.edges, graph).to(dtype)
+    (source, target), num_nodes = graph.edge_index, graph.num_nodes
     keys, order = (source * num_nodes + target).sort(stable=True)
+    weight = torch.ones(keys.shape, dtype=dtype, device=keys.device) if weight is None else weight
     first = torch.ones_like(keys)
     first[1:] = keys.diff().ne(0)
     entry = first.cumsum(0) - 1  # the position in A that each edge belongs to
@@ -41,6 +47,14 @@ def squared_norm(graph: Graph, weight: Tensor, num_nodes: int) -> Tensor:
     owner = torch.zeros_like(keys).index_copy_(0, entry, source[order])
     totals = weight.new_zeros(graph.batch_size)
     return totals.index_add(0, graph.batch_vector()[owner], values * values)
+
+
+def count_edges(edges: BoundedEdges, graph: Graph) -> Tensor:
+    """The number of edges of each graph, none of which may occur twice."""
+    if not edges.distinct:
+        raise NotCapturableError("its loss must find edges that occur twice")
+    assert graph.sizes is not None
+    return edges.out.ptr[graph.sizes.ptr].diff()
 
 
 def degree_normalized(A: Tensor) -> Tensor:

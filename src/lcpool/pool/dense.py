@@ -97,10 +97,8 @@ class DenseAssignmentPooling(Pooling):
                 f"{list(logits.shape)}."
             )
         S = DenseAssignment(logits.softmax(dim=-1), Chunks.of(graph))
-        counts = torch.full((graph.batch_size,), self.num_clusters)
-        nodes = torch.arange(graph.batch_size * self.num_clusters, device=graph.x.device)
-        sizes = Sizes(counts, graph.x.device, nodes.numel())
-        batch = nodes // self.num_clusters
+        sizes = Sizes.equal(graph.batch_size, self.num_clusters, graph.x.device)
+        batch = torch.arange(sizes.total, device=graph.x.device) // self.num_clusters
         # A GPU reads the verdict with the next size of this batch. In a traced call it would
         # synchronise for it: there NaN is only visible in the output.
         if not isinstance(graph.checks, Trust) and not (is_traced() and batch.is_cuda):

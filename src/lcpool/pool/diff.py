@@ -71,12 +71,10 @@ class DiffPooling(DenseAssignmentPooling):
         self, graph: Graph, weight: Tensor | None, S: DenseAssignment, A: Tensor
     ) -> dict[str, Tensor]:
         n = graph.node_counts().to(A.dtype)
-        if weight is None:
-            weight = A.new_ones(graph.edge_index.size(1))
         trace = A.diagonal(dim1=1, dim2=2).sum(-1)
         gram = S.blocks(S.value)
         # Three large numbers that nearly cancel: add them in double.
-        square = squared_norm(graph, weight, graph.num_nodes).double() - 2 * trace.double()
+        square = squared_norm(graph, weight, A.dtype).double() - 2 * trace.double()
         square = square + gram.double().square().sum((1, 2))
         link = safe_sqrt(square).to(A.dtype)
         if self.normalized:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.assignment import Assignment, clusters
+from lcpool.graph.bounded import BoundedEdges
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph, edge_weight
 from lcpool.nn.arguments import check_arguments
@@ -107,6 +108,10 @@ class LocalAssignmentPooling(ScoredPooling):
     def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor | None]:
         """A' = S'ᵀAS'."""
         assert isinstance(S, KeptNodes)
+        if self.assign is None and isinstance(graph.edges, BoundedEdges):
+            from lcpool.ops.connect.bounded import kept_edges
+
+            return kept_edges(graph.edges, S.perm), None
         if self.assign is None:
             index, attr = filter_edges(
                 graph.edge_index, graph.edge_attr, S.perm, graph.num_nodes, graph.checks
@@ -170,11 +175,17 @@ class LocalClusterPooling(ScoredPooling):
         self, graph: Graph, perm: Tensor, S: Assignment | None
     ) -> Callable[[], Assignment]:
         """ones(I + A)(:, î), each row divided by its sum, so that ``lift`` takes means."""
-        return partial(_mean_of_clusters, graph.edge_index, perm, graph.num_nodes, graph.x.dtype)
+        return partial(_mean_of_clusters, graph.edges, perm, graph.x.dtype)
 
     def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor | None]:
         """A' = ones(A + AᵀA + A² + AᵀA²)(î, î), or its part within fewer ``hops``."""
         assert isinstance(S, KeptNodes)
+        if isinstance(graph.edges, BoundedEdges):
+            from lcpool.ops.connect.bounded import clusters_within
+
+            assert S.plan is not None
+            given = (S.kept, graph.batch_vector(), S.plan, self.self_loops, self.hops)
+            return clusters_within(graph.edges, *given), None
         index = connect_clusters(
             graph.edges, S.kept, graph.batch, S.plan,
             self.self_loops, self.max_edges, graph.checks, self.hops,
@@ -197,10 +208,8 @@ class LocalClusterPooling(ScoredPooling):
         )
 
 
-def _mean_of_clusters(
-    edge_index: Tensor, perm: Tensor, num_nodes: int, dtype: torch.dtype
-) -> Assignment:
+def _mean_of_clusters(edges: Edges, perm: Tensor, dtype: torch.dtype) -> Assignment:
     """(I + A)(:, î) with equal weights in each row, which sum to one."""
-    node, cluster, _ = clusters(edge_index, perm, num_nodes).distinct()
-    weight = 1 / torch.bincount(node, minlength=num_nodes)[node].double()
-    return Assignment.trusted(node, num_nodes, cluster, perm.numel(), weight.to(dtype))
+    node, cluster, _ = clusters(edges.index, perm, edges.num_nodes).distinct()
+    weight = 1 / torch.bincount(node, minlength=edges.num_nodes)[node].double()
+    return Assignment.trusted(node, edges.num_nodes, cluster, perm.numel(), weight.to(dtype))

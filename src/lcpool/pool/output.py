@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from lcpool.graph.assignment import Assignment
+from lcpool.graph.bounded import BoundedEdges
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
 from lcpool.graph.lazy import lazy
@@ -78,10 +79,9 @@ class Pooled(_Items):
                 S.merges,
             )
             attributes["made"] = S.__dict__.get("assignment", S.S)
-        return cls(
-            graph.x, graph.edge_index, graph.edge_attr, graph.batch_vector(),
-            graph=graph, **attributes,
-        )  # fmt: skip
+        # Where the host has bounds alone, edges are known as neighbours.
+        index: Any = None if isinstance(graph.edges, BoundedEdges) else graph.edge_index
+        return cls(graph.x, index, graph.edge_attr, graph.batch_vector(), graph=graph, **attributes)
 
     @lazy
     def graph(self) -> Graph:

@@ -15,6 +15,7 @@ import torch
 from lcpool.data import GraphSet
 from lcpool.models import Architecture, Backbone
 from lcpool.settings import PROTOCOL, Setting
+from lcpool.train.faults import is_out_of_memory
 from lcpool.train.loop import initial_model, run_losses
 from lcpool.train.protocol import Protocol, seeded
 from lcpool.train.stack import CannotStackError, Single, as_one
@@ -56,21 +57,6 @@ def free_memory(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
-
-
-def is_fault(error: BaseException | None) -> bool:
-    """Whether the GPU has faulted, after which this process cannot use it any more."""
-    if is_out_of_memory(error) or not isinstance(error, RuntimeError):
-        return False
-    return any(sign in str(error) for sign in ("CUDA error", "CUDA driver error", "CUBLAS_STATUS"))
-
-
-def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether a GPU ran out of memory, as reported by torch or by the libraries it calls."""
-    signs = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
-    return isinstance(error, torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
-    )
 
 
 def stack_size(

@@ -7,19 +7,25 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lcpool.data import GraphBatch, GraphSet, Split
+from lcpool.graph.capture import NotCapturableError
 from lcpool.models import Architecture, Backbone, Output, network_class
 from lcpool.train.checkpoint import Checkpoint
+from lcpool.train.faults import is_fault, is_out_of_memory
 from lcpool.train.model import EVAL_BATCH
 from lcpool.train.protocol import EpochChoice, Protocol, seeded
 from lcpool.train.result import Predictions, Run
-from lcpool.train.stack import as_one
+from lcpool.train.stack import Stack, as_one
 from lcpool.train.tasks import LOSS, TASKS, Task
+from lcpool.warn import warn_caller
+
+if TYPE_CHECKING:
+    from lcpool.train.stack.captured import Steps
 
 
 class Evaluation(NamedTuple):
@@ -40,6 +46,8 @@ class Trainer:
         numbers: the numbers of the runs.
         splits: the split of each run, if it is not the protocol's for its number.
         backbones: the backbone of each run, if it is not the architecture's.
+        capture: on a GPU, capture steps and replay them, where that is possible; a warning says why
+            where it is not.
 
     Raises:
         CannotStackError: for several runs of a network that cannot be stacked.
@@ -53,6 +61,7 @@ class Trainer:
         numbers: Sequence[int],
         splits: Sequence[Split] | None = None,
         backbones: Sequence[str] | None = None,
+        capture: bool = True,
     ) -> None:
         self.graphs, self.protocol = graphs, protocol
         self.task = TASKS[graphs.task]
@@ -62,6 +71,7 @@ class Trainer:
         for run in self.runs:
             run.choices = {r: EpochChoice(r, higher=self.metric.higher) for r in self.rules}
         self.active = list(range(len(numbers)))
+        self.places = self.active.copy()  # the run at each place of the stack; it may have ended
         self.seconds = self.pace = 0.0  # of all epochs, and of the last
         self.splits = splits or [protocol.split_of(graphs, number) for number in numbers]
         backbones = backbones or [architecture.backbone] * len(numbers)
@@ -73,12 +83,14 @@ class Trainer:
         # On a CPU the fused step rounds depending on a number's place, and so on the other runs.
         self.optimizer = torch.optim.Adam(
             self.stack.model.parameters(), lr=protocol.lr, weight_decay=protocol.weight_decay,
-            fused=graphs.x.is_cuda,
+            fused=graphs.x.is_cuda, capturable=graphs.x.is_cuda,
         )  # fmt: skip
         # Parameters and buffers that each rule chose, of all runs, also of those that have ended.
         self.best = {rule: _copy(self.stack.tensors()) for rule in self.rules}
         # By which the targets of each run are scaled.
         self.scale = self.task.scale(graphs.targets, [split.train for split in self.splits])
+        self.capture = capture and graphs.x.is_cuda
+        self._steps: Steps | None = None
 
     @property
     def epoch(self) -> int:
@@ -113,13 +125,49 @@ class Trainer:
         numbers = [self.runs[a].number for a in self.active]
         return seeded(self.protocol.network_seed(numbers, epoch), self.graphs.x.device)
 
+    def _captured(self) -> Steps | None:
+        """The steps, if they can be captured."""
+        if self._steps is None and self.capture:
+            try:
+                self._steps = self._make_steps()
+            except Exception as error:
+                if is_fault(error) or is_out_of_memory(error):
+                    raise
+                self.capture = False
+                why = str(error) if isinstance(error, NotCapturableError) else repr(error)
+                warn_caller(f"training steps are not captured, which takes longer: {why}.")
+        return self._steps
+
+    def _make_steps(self) -> Steps:
+        from lcpool.train.stack.captured import Steps, columns_of
+
+        if not isinstance(self.stack, Stack):
+            raise NotCapturableError("the network cannot be stacked")
+        runs, scale = len(self.places), None if self.scale is None else self.scale[self.places]
+
+        def losses(out: Output, batch: GraphBatch) -> Tensor:
+            return run_losses(out, batch, runs, self.task, scale)
+
+        steps = Steps(self.stack, columns_of(self.graphs), runs, losses, self.optimizer)
+        with self._random(epoch=0):
+            steps.check(self.splits[0].train[:2])
+        return steps
+
     def _train(self) -> Tensor:
         """The mean training loss of each run over one epoch."""
-        self.stack.model.train()
-        orders = [
-            self.protocol.batches(self.splits[a].train, self.runs[a].number, self.epoch + 1)
+        orders = {
+            a: self.protocol.batches(self.splits[a].train, self.runs[a].number, self.epoch + 1)
             for a in self.active
-        ]
+        }
+        count = len(orders[self.active[0]])
+        if (steps := self._captured()) is not None:
+            total = steps.train([orders.get(a) for a in self.places])
+            return total[[self.places.index(a) for a in self.active]] / count
+        return self._train_eagerly(list(orders.values())) / count
+
+    def _train_eagerly(self, orders: Sequence[Sequence[Tensor]]) -> Tensor:
+        """The sum of the losses of each run over its batches."""
+        self.stack.model.train()
         scale = self._active_scale()
         total = torch.zeros(len(self.active), dtype=torch.float64, device=self.graphs.x.device)
         steps, runs = list(map(torch.cat, zip(*orders, strict=True))), len(orders)
@@ -129,7 +177,7 @@ class Trainer:
             torch.autograd.backward(loss.sum())
             self.optimizer.step()
             total += loss.detach()
-        return total / len(steps)
+        return total
 
     def _active_scale(self) -> Tensor | None:
         return None if self.scale is None else self.scale[self.active]
@@ -140,8 +188,19 @@ class Trainer:
 
         The loss is the task's, mean over graphs; if ``total``, that of training, mean over batches.
         """
-        self.stack.model.eval()
         runs, scale = len(indices), self._active_scale()
+        if self._steps is not None and not total:
+            given = dict(zip(self.active, indices, strict=True))
+            scores = self._steps.scores([given.get(a) for a in self.places], EVAL_BATCH)
+            scores = scores[[self.places.index(a) for a in self.active]].flatten(0, 1)
+            target = self.graphs.targets[torch.cat(list(indices)).to(scores.device)]
+            losses, count = self.task.losses(scores, target, scale, runs)
+            return Evaluation(
+                losses.double().sum(-1) / count.clamp(min=1),
+                self.task.outputs(scores, scale, runs),
+                target.view(runs, -1, *target.shape[1:]),
+            )
+        self.stack.model.eval()
         size = self.protocol.batch_size if total else EVAL_BATCH
         sums, known, outputs, targets = [], [], [], []
         steps = zip(*(torch.split(index, size) for index in indices), strict=True)
@@ -176,20 +235,32 @@ class Trainer:
         for rule, positions in better.items():
             if positions:
                 to = torch.tensor([self.active[p] for p in positions], device=self.graphs.x.device)
-                of = torch.tensor(positions, device=self.graphs.x.device)
+                of = torch.tensor(
+                    [self.places.index(self.active[p]) for p in positions], device=to.device
+                )
                 for name, tensor in self.stack.tensors().items():
                     self.best[rule][name].index_copy_(0, to, tensor.detach().index_select(0, of))
 
     def _drop_ended(self) -> None:
-        """Take ended runs out of the stack, so that they cost nothing."""
-        stay = [p for p, a in enumerate(self.active) if not self.runs[a].ended(self.protocol)]
-        if 0 < len(stay) < len(self.active):
+        """Give ended runs nothing to do, or take them out of the stack.
+
+        In captured steps they get empty graphs until half of the runs have ended: a smaller stack
+        must be captured anew.
+        """
+        self.active = [a for a in self.active if not self.runs[a].ended(self.protocol)]
+        if self._steps is None or 2 * len(self.active) <= len(self.places):
+            self._take_out_ended()
+
+    def _take_out_ended(self) -> None:
+        stay = [place for place, a in enumerate(self.places) if a in self.active]
+        if 0 < len(stay) < len(self.places):
+            self._steps = None
             self.stack.keep(torch.tensor(stay, device=self.graphs.x.device), self.optimizer)
-        self.active = [self.active[p] for p in stay]
+            self.places = self.active.copy()
 
     def test(self) -> None:
         """Evaluate the test graphs, once for each rule, with the parameters it chose."""
-        self.active = list(range(len(self.runs)))
+        self.active, self._steps = list(range(len(self.runs))), None
         for run, split in zip(self.runs, self.splits, strict=True):
             run.num_test = len(split.test)
             run.largest_class = self.task.largest_class(self.graphs.targets.cpu()[split.test])
@@ -218,6 +289,7 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Everything that is needed to continue, as plain values and tensors."""
+        self._take_out_ended()
         return {
             "runs": [asdict(run) for run in self.runs],
             "active": self.active,
@@ -231,6 +303,7 @@ class Trainer:
         """Continue from the result of :meth:`state`."""
         self.runs = [Run.from_state(values) for values in state["runs"]]
         self.active, self.seconds = list(state["active"]), state["seconds"]
+        self.places, self._steps = self.active.copy(), None
         self.stack.restore(state["tensors"])
         self.optimizer.load_state_dict(state["optimizer"])
         device = self.graphs.x.device
@@ -291,8 +364,8 @@ def run_losses(
     if out.graph_loss is None:
         return loss
     # Empty graphs have no auxiliary loss and do not count in its mean.
-    counts = (batch.node_counts.view(runs, -1) > 0).sum(1).clamp(min=1)
-    return loss + out.graph_loss.view(runs, -1).sum(1) / counts.to(loss.device, non_blocking=True)
+    counts = (batch.graph.node_counts().view(runs, -1) > 0).sum(1).clamp(min=1)
+    return loss + out.graph_loss.view(runs, -1).sum(1) / counts
 
 
 def _copy(tensors: dict[str, Tensor], device: torch.device | None = None) -> dict[str, Tensor]:

@@ -56,6 +56,15 @@ class ClusterLayout(NamedTuple):
     most: int  # the largest number of clusters of a graph, on the host
 
 
+class BitRows(NamedTuple):
+    """Rows of bits, one per cluster of the graph of each cluster."""
+
+    rows: Tensor
+    counts: Tensor  # from the second on, how many bits of each row are set; the first is 0 or STRAY
+    stride: int  # words of a row
+    width: int  # words that a program takes at a time
+
+
 def connect_clusters(
     edges: Edges, kept: Kept, batch: Tensor | None, plan: KeepPlan | None,
     self_loops: bool, max_edges: int, checks: Checks, hops: int,
@@ -71,15 +80,19 @@ def connect_clusters(
             perm, place = perm.contiguous(), positions(perm, edges.num_nodes)
             of_kept = batch.index_select(0, perm)
         graphs = ClusterLayout(batch, of_kept, plan.kept.ptr, most)
-        if hops == 3:
-            onto, members = edges.out, edges.into
-        else:  # The cluster of a node is only the node itself; no rows of Aᵀ are sorted for it.
-            members = Neighbours(torch.zeros_like(edges.out.ptr), edges.out.node)
-            onto = edges.out if hops == 2 else members
-        found = pattern(onto, edges.out, members, (place, perm), graphs, *options)
+        found = pattern(*layered(edges, hops), (place, perm), graphs, *options)
     if found is None:
         return plain.connect_clusters(edges, kept, batch, plan, *options, hops)
     return found
+
+
+def layered(edges: Edges, hops: int) -> tuple[Neighbours, Neighbours, Neighbours]:
+    """S', A and S'ᵀ by rows, without the node itself, for clusters within so many hops."""
+    if hops == 3:
+        return edges.out, edges.out, edges.into
+    # The cluster of a node is only the node itself; no rows of Aᵀ are sorted for it.
+    none = Neighbours(torch.zeros_like(edges.out.ptr), edges.out.node)
+    return edges.out if hops == 2 else none, edges.out, none
 
 
 def fits(num_nodes: int, num_clusters: int, most: int) -> bool:
@@ -103,6 +116,29 @@ def pattern(
     last are rows of A and Aᵀ, ``names`` are the cluster of each node, −1 for none, and the node of
     each cluster. Pending ``checks`` are read with the number of edges.
     """
+    bits = mark_pattern(onto, out, members, names, graphs, self_loops)
+    ptr = bits.counts.cumsum(0)
+    (total,) = checks.read(ptr[-1:])
+    if total >= STRAY.value:
+        return None
+    check_max_edges(max_edges, total)
+    edges = ptr.new_empty(2, total)
+    write_edges[(graphs.of_cluster.numel(),)](
+        graphs.of_cluster, graphs.first, graphs.first.numel() - 1, bits.stride, bits.rows, ptr,
+        edges, total, bits.width, num_warps=1,
+    )  # fmt: skip
+    return edges
+
+
+def mark_pattern(
+    onto: Neighbours,
+    out: Neighbours,
+    members: Neighbours,
+    names: tuple[Tensor, Tensor] | None,
+    graphs: ClusterLayout,
+    self_loops: bool,
+) -> BitRows:
+    """The rows of S'ᵀAS' as bits."""
     batch, of_cluster, first, most = graphs
     # All rows have the length of the longest.
     stride = cdiv(most, BITS)
@@ -120,17 +156,10 @@ def pattern(
         out.ptr, out.node, batch, first, stride, S, AS, counts, width, num_warps=1
     )
     or_over_members[clusters](
-        members.ptr, members.node, perm, batch, of_cluster, first, stride, AS, found, counts,
-        self_loops, local, width, num_warps=1,
+        members.ptr, members.node, perm, batch, of_cluster, first, first.numel() - 1, stride, AS,
+        found, counts, self_loops, local, width, num_warps=1,
     )  # fmt: skip
-    ptr = counts.cumsum(0)
-    (total,) = checks.read(ptr[-1:])
-    if total >= STRAY.value:
-        return None
-    check_max_edges(max_edges, total)
-    edges = first.new_empty(2, total)
-    write_edges[clusters](of_cluster, first, stride, found, ptr, edges, total, width, num_warps=1)
-    return edges
+    return BitRows(found, counts, stride, width)
 
 
 def parts(rows: SortedMatrices, num_nodes: int) -> list[Neighbours]:
@@ -300,18 +329,20 @@ def or_over_targets(ptr, node, batch, first, stride, S, AS, counts, WORDS: tl.co
 
 @kernel
 def or_over_members(
-    ptr, node, perm, batch, of_cluster, first, stride, AS, found, counts,
+    ptr, node, perm, batch, of_cluster, first, graphs, stride, AS, found, counts,
     SELF_LOOPS: tl.constexpr, LOCAL: tl.constexpr, WORDS: tl.constexpr,
 ):  # fmt: skip
-    """S'ᵀAS': the union over the nodes of a cluster, and its size."""
+    """S'ᵀAS': the union over the nodes of a cluster, and its size; 0 for rows past the last."""
     p = tl.program_id(0).to(tl.int64)
     g = tl.load(of_cluster + p)
     zero, size = clusters_of(g, first)
-    tl.store(counts, STRAY, (p < zero) | (p >= zero + size))
+    exists = p < tl.load(first + graphs)
+    size = tl.where(exists, size, 0)
+    tl.store(counts, STRAY, exists & ((p < zero) | (p >= zero + size)))
     i = p
     if LOCAL:
         i = tl.load(perm + p)
-    start, stop = tl.load(ptr + i), tl.load(ptr + i + 1)
+    start, stop = tl.load(ptr + i, exists, 0), tl.load(ptr + i + 1, exists, 0)
     count = tl.zeros((), tl.int64)
     for block in range(0, (size + 31) // 32, WORDS):
         word = block + tl.arange(0, WORDS)
@@ -330,10 +361,11 @@ def or_over_members(
 
 
 @kernel
-def write_edges(of_cluster, first, stride, found, ptr, edges, total, WORDS: tl.constexpr):
+def write_edges(of_cluster, first, graphs, stride, found, ptr, edges, total, WORDS: tl.constexpr):
     """The bits that are set, as edges."""
     p = tl.program_id(0).to(tl.int64)
     zero, size = clusters_of(tl.load(of_cluster + p), first)
+    size = tl.where(p < tl.load(first + graphs), size, 0)
     done = tl.load(ptr + p)
     for block in range(0, (size + 31) // 32, WORDS):
         word = block + tl.arange(0, WORDS)

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from torch_geometric.utils import scatter
 
+from lcpool.graph.bounded import Bounded
 from lcpool.graph.checks import check_lengths
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import Sizes
@@ -73,6 +75,25 @@ def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
     return torch.from_numpy(np.asarray(k))
 
 
+def kept_of(ratio: float, sizes: Bounded) -> Bounded:
+    """The same, of which the host has bounds: Σ⌈ratio · n⌉ ≤ ratio · Σn + graphs."""
+    n, graphs = sizes.ptr.diff(), sizes.counts.numel()
+    if isinstance(ratio, Integral):
+        k = n.clamp(max=int(ratio))
+    else:
+        part = share(ratio)
+        k = (n * part.numerator + (part.denominator - 1)) // part.denominator
+        k = k.clamp(min=1).minimum(n)
+
+    def bound(nodes: int, graphs: int) -> int:
+        most = graphs * ratio if isinstance(ratio, Integral) else int(share(ratio) * nodes) + graphs
+        return min(nodes, int(most))
+
+    most = int(keep_counts(ratio, sizes.counts[:1]))
+    total, longest = bound(sizes.total, graphs), bound(sizes.longest, graphs // sizes.runs)
+    return Bounded(pad(k.cumsum(0), (1, 0)), most, total, sizes.runs, longest)
+
+
 @dataclass(frozen=True)
 class KeepPlan:
     """How many nodes of each graph are kept, known before the scores."""
@@ -89,6 +110,8 @@ class KeepPlan:
     def of(cls, ratio: float, graph: Graph) -> KeepPlan:
         """Keep ⌈ratio · n⌉ nodes per graph; a GPU synchronises unless the sizes are known."""
         sizes = graph.sizes
+        if isinstance(sizes, Bounded):
+            return cls(sizes, kept_of(ratio, sizes))
         if sizes is None:
             sizes = Sizes.of(graph.host_counts(), graph.x.device, graph.num_nodes)
         # A batch with nodes keeps some.
@@ -100,7 +123,7 @@ class KeepPlan:
 class Kept(NamedTuple):
     """The kept nodes."""
 
-    perm: Tensor  # î
+    perm: Tensor  # î, and −1 in rows that are no nodes where the host has bounds alone
     batch: Tensor | None = None  # the graph of each, if there are several
     # The position of each input node in î, −1 if it is dropped; if that is known.
     place: Tensor | None = None

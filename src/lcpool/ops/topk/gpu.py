@@ -29,7 +29,7 @@ def topk(
     batch = torch.empty_like(perm)
     if num_kept:
         topk_nodes[(cdiv(rank.numel(), BLOCK),)](
-            rank, ptr, kept_ptr, perm, batch, rank.numel(), ptr.numel() - 1,
+            rank, ptr, kept_ptr, perm, batch, rank.numel(), num_kept, ptr.numel() - 1,
             counts.numel().bit_length(), BLOCK, STEP,
         )  # fmt: skip
     return perm, batch
@@ -69,11 +69,14 @@ def sort_key(values):
 
 @kernel
 def topk_nodes(
-    rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps,
+    rank, ptr, kept_ptr, perm, batch, num_nodes, num_kept, num_graphs, steps,
     BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """Store a program's nodes at their places in î."""
+    """Store a program's nodes at their places in î, and −1 at places for which there is none."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    free = (i >= tl.load(kept_ptr + num_graphs)) & (i < num_kept)
+    tl.store(perm + i, tl.full((BLOCK,), -1, tl.int64), free)
+    tl.store(batch + i, tl.zeros((BLOCK,), tl.int64) + (num_graphs - 1), free)
     place_nodes(i, rank, ptr, kept_ptr, perm, batch, num_nodes, num_graphs, steps, STEP)
 
 
@@ -85,7 +88,7 @@ def place_nodes(
 
     Returns where their graphs begin and end, the highest score of these, and the places.
     """
-    inside = i < num_nodes
+    inside = i < tl.load(ptr + num_graphs)
     g = graph_of(i, ptr, num_graphs, steps)
     start = tl.load(ptr + g, inside, 0).to(tl.int32)
     stop = tl.load(ptr + g + 1, inside, 0).to(tl.int32)
@@ -132,12 +135,12 @@ def count_better(i, inside, rank, start, stop, num_nodes, STEP: tl.constexpr):
 
 @kernel
 def gate_rows(x, h, perm, out, score, width, CHANNELS: tl.constexpr):
-    """X'(p, :) = x_i h_i for the kept node i = î_p."""
+    """X'(p, :) = x_i h_i for the kept node i = î_p, zeros where there is none."""
     p = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, CHANNELS)
     i = tl.load(perm + p)
-    value = tl.load(h + i)
-    row = tl.load(x + i * width + c, c < width, 0.0)
+    value = tl.load(h + i, i >= 0, 0.0)
+    row = tl.load(x + i * width + c, c < tl.where(i >= 0, width, 0), 0.0)
     tl.store(out + p * width + c, wide(row) * wide(value), c < width)
     tl.store(score + p, value)
 
@@ -151,10 +154,11 @@ def gate_gradients(
     p = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, CHANNELS)
     i = tl.load(perm + p)
-    upstream = tl.load(grad + p * width + c, c < width, 0.0)
-    row = tl.load(x + i * width + c, c < width, 0.0)
-    tl.store(grad_x + i * width + c, wide(upstream) * wide(tl.load(h + i)), c < width)
+    inside = c < tl.where(i >= 0, width, 0)
+    upstream = tl.load(grad + p * width + c, inside, 0.0)
+    row = tl.load(x + i * width + c, inside, 0.0)
+    tl.store(grad_x + i * width + c, wide(upstream) * wide(tl.load(h + i, i >= 0, 0.0)), inside)
     total = tl.sum(wide(upstream) * wide(row), 0)
     if SCORED:
         total += wide(tl.load(grad_score + p))
-    tl.store(grad_h + i, total)
+    tl.store(grad_h + i, total, i >= 0)

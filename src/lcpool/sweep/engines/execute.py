@@ -39,7 +39,8 @@ from lcpool.sweep.store import Row, pack
 from lcpool.train import Run, Trainer
 from lcpool.train.api import own_code
 from lcpool.train.checkpoint import Checkpoint
-from lcpool.train.device import device_name, free_memory, in_stacks, is_fault, stack_size
+from lcpool.train.device import device_name, free_memory, in_stacks, stack_size
+from lcpool.train.faults import is_fault
 from lcpool.train.loop import training
 from lcpool.train.metrics import METRICS
 from lcpool.train.tasks import LOSS

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from lcpool.data import GraphBatch, GraphSet
+from lcpool.graph.bounded import Bounded
 from lcpool.graph.graph import Graph
 from lcpool.models import Backbone, Output
 from lcpool.models.readout import OURS, readout_names
@@ -25,7 +26,14 @@ from lcpool.nn.gine import EdgeLinear
 from lcpool.pool import Pooled
 from lcpool.train.protocol import seeded
 from lcpool.train.stack.layers import KINDS, Stacked, StackedBatchNorm, StackedBias, StackedReadouts
-from lcpool.train.stack.rows import GRAPHS, CannotStackError, RunRows, edges_of, level_of
+from lcpool.train.stack.rows import (
+    GRAPHS,
+    BoundedRows,
+    CannotStackError,
+    RunRows,
+    edges_of,
+    level_of,
+)
 from lcpool.train.tensors import tensors_of
 
 __all__ = ["CannotStackError", "Single", "Stack", "as_one", "compare_with_runs"]
@@ -86,12 +94,19 @@ class Stack:
     def __call__(self, graphs: GraphBatch, runs: int) -> Output:
         self.levels.clear()
         self.levels[GRAPHS] = RunRows([graphs.batch_size // runs] * runs, graphs.x.device)
-        self._lay_out(0, graphs.node_counts)
+        self._lay_out_nodes(0, graphs.graph)
         if 0 in self.edge_levels:
             counts = graphs.edge_counts
             self._lay_out(edges_of(0), edge_counts(graphs.graph) if counts is None else counts)
         out: Output = self.model(graphs)
         return out
+
+    def _lay_out_nodes(self, level: int, graph: Graph) -> None:
+        """Set the rows of each run at a level of nodes."""
+        if isinstance(graph.sizes, Bounded):
+            self.levels[level] = BoundedRows.of(graph.sizes)
+        else:
+            self._lay_out(level, graph.host_counts())
 
     def _lay_out(self, level: int, of_graph: Tensor) -> None:
         """Set the rows of each run at a level, from the rows of each graph, on the host."""
@@ -105,7 +120,7 @@ class Stack:
                 f"{type(pool).__name__} gives one loss for the whole batch; 'losses' gives one "
                 f"per graph."
             )
-        self._lay_out(level, out.graph.host_counts())
+        self._lay_out_nodes(level, out.graph)
         if level in self.edge_levels:
             self._lay_out(edges_of(level), edge_counts(out.graph))
 

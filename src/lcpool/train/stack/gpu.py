@@ -39,6 +39,13 @@ def add_bias(x, bias, out, table, runs, channels, ROWS: tl.constexpr, CHANNELS: 
     tl.store(out + at, tl.load(x + at, mask, 0.0) + b[None, :], mask)
 
 
+def run_sums(values: Tensor, rows: RunRows) -> Tensor:
+    """The sum over the rows of each run."""
+    sums = values.new_empty(len(rows.counts), values.size(1))
+    sum_rows[sum_blocks(sums)](values.contiguous(), sums, rows.table, *sums.shape, **SUM)
+    return sums
+
+
 @kernel
 def sum_rows(grad, sums, table, runs, channels, ROWS: tl.constexpr, CHANNELS: tl.constexpr):
     """Σ g over the rows of a run, in order."""
@@ -64,7 +71,7 @@ class TritonBias(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor, rows: RunRows) -> Tensor:
         x, (runs, channels) = x.contiguous(), bias.shape
-        ctx.rows, ctx.shape = rows, bias.shape
+        ctx.rows = rows
         out, height, width = torch.empty_like(x), 32, min(128, power_of_2(channels))
         blocks = cdiv(rows.longest, height), runs, cdiv(channels, width)
         add_bias[blocks](x, bias.contiguous(), out, rows.table, runs, channels, height, width)
@@ -73,9 +80,7 @@ class TritonBias(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        grad, sums = grad.contiguous(), grad.new_empty(ctx.shape)
-        sum_rows[sum_blocks(sums)](grad, sums, ctx.rows.table, *ctx.shape, **SUM)
-        return grad, sums, None
+        return grad, run_sums(grad, ctx.rows), None
 
 
 @kernel
@@ -198,14 +203,17 @@ def normalize(
         row = start + tl.arange(0, ROWS)[:, None]
         mask = (row < count) & inside[None, :]
         total += tl.load(x + row * channels, mask, 0.0)
-    mean = tl.sum(total, 0) / count
+    old_mean, old_var = tl.load(running_mean + at, inside), tl.load(running_var + at, inside)
+    several = count > 1
+    divisor = tl.maximum(count, 1)
+    mean = tl.where(several, tl.sum(total, 0) / divisor, old_mean)
     total = tl.zeros((ROWS, CHANNELS), x.dtype.element_ty)
     for start in range(0, count, ROWS):
         row = start + tl.arange(0, ROWS)[:, None]
         mask = (row < count) & inside[None, :]
         off = tl.where(mask, tl.load(x + row * channels, mask, 0.0) - mean[None, :], 0.0)
         total += off * off
-    var = tl.sum(total, 0) / count
+    var = tl.where(several, tl.sum(total, 0) / divisor, old_var)
     scale = 1 / tl.sqrt(var + eps)
     w, b = tl.load(weight + at, inside), tl.load(bias + at, inside)
     for start in range(0, count, ROWS):
@@ -218,11 +226,9 @@ def normalize(
         tl.store(out + row * channels, y, mask)
     tl.store(means + at, mean, inside)
     tl.store(scales + at, scale, inside)
-    old = tl.load(running_mean + at, inside)
-    tl.store(running_mean + at, old + momentum * (mean - old), inside)
-    old = tl.load(running_var + at, inside)
-    unbiased = var * count / (count - 1)
-    tl.store(running_var + at, old + momentum * (unbiased - old), inside)
+    tl.store(running_mean + at, old_mean + momentum * (mean - old_mean), inside)
+    unbiased = tl.where(several, var * count / tl.maximum(count - 1, 1), old_var)
+    tl.store(running_var + at, old_var + momentum * (unbiased - old_var), inside)
 
 
 @kernel
@@ -259,7 +265,9 @@ def normalize_backward(
         normal = (tl.load(x + first + row * channels, mask, 0.0) - mean[None, :]) * scale[None, :]
         if RELU:
             g = tl.where(normal * w[None, :] + b[None, :] <= 0, 0.0, g)
-        inner = g - (total_g[None, :] + normal * total_gx[None, :]) / count
+        inner = (total_g[None, :] + normal * total_gx[None, :]) / count
+        # The running statistics, which normalise a run of fewer than two rows, do not depend on x.
+        inner = g - tl.where(count > 1, inner, 0.0)
         tl.store(grad_x + first + row * channels, inner * factor[None, :], mask)
     tl.store(grad_weight + at, total_gx, inside)
     tl.store(grad_bias + at, total_g, inside)
@@ -271,9 +279,8 @@ class TritonBatchNorm(torch.autograd.Function):
     Torch's operations would take about thirty launches per layer, and launches are most of the time
     of a training step with small graphs.
 
-    A run with fewer than two rows has no statistics of its own: the kernels write NaN. Such runs
-    are rare, and the host knows them; they are normalised again with the running statistics, which
-    stay as they were, in a few operations of torch.
+    A run with fewer than two rows has no statistics of its own: it is normalised with the running
+    statistics, which stay as they were.
     """
 
     @staticmethod
@@ -283,19 +290,12 @@ class TritonBatchNorm(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         x = x.contiguous()
         out, mean, scale = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
-        few = [r for r, count in enumerate(rows.counts) if count < 2]
-        kept = [(running_mean[r].clone(), running_var[r].clone()) for r in few]
         normalize[sum_blocks(weight)](
             x, out, rows.table, weight, bias, running_mean, running_var, mean, scale,
             *weight.shape, eps, momentum, relu, **SUM,
         )  # fmt: skip
-        for r, (old_mean, old_var) in zip(few, kept, strict=True):
-            running_mean[r], running_var[r] = old_mean, old_var
-            mean[r], scale[r] = old_mean, (old_var + eps).rsqrt()
-            y = (rows.parts(x)[r] - mean[r]) * scale[r] * weight[r] + bias[r]
-            rows.parts(out)[r].copy_(y.relu() if relu else y)
         ctx.save_for_backward(x, weight, bias, mean, scale)
-        ctx.rows, ctx.relu, ctx.few = rows, relu, few
+        ctx.rows, ctx.relu = rows, relu
         return out
 
     @staticmethod
@@ -303,18 +303,10 @@ class TritonBatchNorm(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, mean, scale = ctx.saved_tensors
         grad_x, grad_w, grad_b = (torch.empty_like(t) for t in (x, weight, weight))
-        grad = grad.contiguous()
         normalize_backward[sum_blocks(weight)](
-            grad, x, grad_x, ctx.rows.table, weight, bias, mean, scale, grad_w, grad_b,
+            grad.contiguous(), x, grad_x, ctx.rows.table, weight, bias, mean, scale, grad_w, grad_b,
             *weight.shape, ctx.relu, **SUM,
         )  # fmt: skip
-        for r in ctx.few:
-            part, g, place = (ctx.rows.parts(values)[r] for values in (x, grad, grad_x))
-            normal = (part - mean[r]) * scale[r]
-            if ctx.relu:
-                g = g.masked_fill(normal * weight[r] + bias[r] <= 0, 0.0)
-            place.copy_(g * weight[r] * scale[r])  # the statistics do not depend on x
-            grad_w[r], grad_b[r] = (g * normal).sum(0), g.sum(0)
         return grad_x, None, None, grad_w, grad_b, None, None, None, None
 
 

@@ -123,7 +123,7 @@ class StackedBatchNorm(Stacked):
         rows, kernels, plain = self.rows_of(x), gpu_kernels(x), self.plain[0]
         own = (self.running_mean, self.running_var, self.weight, self.bias)
         if self.training:
-            self.num_batches_tracked.add_(1 if min(rows.counts) > 1 else rows.table[0] > 1)
+            self.num_batches_tracked.add_(1 if rows.all_have(2) else rows.table[0] > 1)
             if kernels is not None:
                 options = (plain.momentum, plain.eps, self.relu)
                 out: Tensor = kernels.TritonBatchNorm.apply(x, *own, *options, rows)

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.graph.sizes import send
+from lcpool.graph.bounded import Bounded
+from lcpool.graph.sizes import owners, send
 
 GRAPHS = -1  # the level after the readout
 
@@ -50,6 +51,10 @@ class RunRows:
     def longest(self) -> int:
         return max(self.counts)
 
+    def all_have(self, count: int) -> bool:
+        """Whether every run is known to have as many rows."""
+        return min(self.counts) >= count
+
     def parts(self, x: Tensor) -> tuple[Tensor, ...]:
         """The rows of each run, as views."""
         return torch.split(x, self.counts)
@@ -57,6 +62,10 @@ class RunRows:
     @cached_property
     def table(self) -> Tensor:
         """Counts, first rows, and how far padding moves the rows; one copy to the device."""
+        runs, longest = len(self.counts), self.longest
+        if self.total == runs * longest:  # all as long: nothing need be copied
+            first = torch.arange(runs, device=self.device) * longest
+            return torch.stack([torch.full_like(first, longest), first, torch.zeros_like(first)])
         counts = torch.tensor(self.counts)
         first = counts.cumsum(0) - counts
         table = torch.stack([counts, first, torch.arange(len(counts)) * self.longest - first])
@@ -76,12 +85,56 @@ class RunRows:
             x = x.new_zeros(runs * self.longest, x.size(-1)).index_copy_(0, place, x)
         return x.reshape(runs, self.longest, x.size(-1))
 
+    def sums(self, values: Tensor) -> Tensor:
+        """The sum over the rows of each run."""
+        return self.padded(values).sum(1)
+
     def spread(self, values: Tensor) -> Tensor:
         """``values[r]`` for every row of run r."""
         if self.at_once:
             out: Tensor = Spread.apply(values, self)  # type: ignore[no-untyped-call]
             return out
         return torch.cat([v.expand(n, -1) for v, n in zip(values, self.counts, strict=True)])
+
+
+@dataclass(frozen=True)
+class BoundedRows(RunRows):
+    """Rows whose numbers the device alone knows, for a step that is captured.
+
+    ``counts`` are bounds. What is in the rows after the last run's is not used.
+    """
+
+    ptr: Tensor  # the first row of each run, and the end of the last
+    capacity: int  # the rows of a tensor
+
+    @classmethod
+    def of(cls, sizes: Bounded) -> BoundedRows:
+        """The nodes of each run."""
+        per_run = sizes.counts.numel() // sizes.runs
+        ptr = sizes.ptr[::per_run].contiguous()
+        return cls([sizes.longest] * sizes.runs, ptr.device, ptr, sizes.total)
+
+    @property
+    def total(self) -> int:
+        return self.capacity
+
+    def all_have(self, count: int) -> bool:
+        return False
+
+    @cached_property
+    def table(self) -> Tensor:
+        return torch.stack([self.ptr.diff(), self.ptr[:-1]])
+
+    @cached_property
+    def run(self) -> Tensor:
+        """The run of each row, of the last for rows that are no run's."""
+        return owners(self.ptr, self.capacity).clamp_(max=len(self.counts) - 1)
+
+    def sums(self, values: Tensor) -> Tensor:
+        """The sum over the rows of each run."""
+        from lcpool.train.stack.gpu import run_sums
+
+        return run_sums(values, self)
 
 
 class Spread(torch.autograd.Function):
@@ -95,7 +148,7 @@ class Spread(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return ctx.rows.padded(grad).sum(1), None
+        return ctx.rows.sums(grad), None
 
 
 def level_of(name: str, depth: int = 1) -> int:

@@ -1,0 +1,75 @@
+"""Graphs whose sizes the device alone knows; the host has bounds.
+
+A training step that is captured once and replayed for other graphs has tensors of fixed shapes, as
+long as the bounds say. What is behind the last node or edge may hold anything, and nothing reads
+it: sums go by graphs, by neighbours or by runs, whose beginnings and ends the device knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from lcpool.graph.capture import NotCapturableError
+from lcpool.graph.edges import Edges, Neighbours
+from lcpool.graph.lazy import lazy
+from lcpool.graph.sizes import Sizes, owners
+
+
+class Bounded(Sizes):
+    """Sizes of graphs that belong to several runs, run after run, as many in each.
+
+    Attributes:
+        counts: no graph has more nodes than this, on the host, the same number for each.
+        ptr: the first node of each graph, and the end of the last, on the device.
+        total: the rows of a tensor with a row per node; the first ``ptr[-1]`` are nodes.
+        runs: the number of runs.
+        longest: no run has more nodes than this.
+    """
+
+    exact = False
+
+    def __init__(self, ptr: Tensor, most: int, total: int, runs: int, longest: int) -> None:
+        self.counts, self.ptr, self.total = torch.full((ptr.numel() - 1,), most), ptr, total
+        self.runs, self.longest = runs, longest
+
+    @lazy
+    def batch(self) -> Tensor:
+        """The graph of each node; that of the last graph for other rows."""
+        return owners(self.ptr, self.total).clamp_(max=self.counts.numel() - 1)
+
+    @lazy
+    def real(self) -> Tensor:
+        """Which rows are nodes, ``[total]``."""
+        return torch.arange(self.total, device=self.ptr.device) < self.ptr[-1]
+
+
+class BoundedEdges(Edges):
+    """Undirected edges, as the neighbours of each node.
+
+    Args:
+        rows: the neighbours; ``node`` has room for more than there are, and rows that are no nodes
+            have none.
+        reach: a function of t: no more pairs of nodes than this are at most t hops apart.
+        distinct: no edge occurs twice.
+    """
+
+    def __init__(self, rows: Neighbours, reach: Callable[[int], int], distinct: bool) -> None:
+        self.out, self.num_nodes = rows, rows.ptr.numel() - 1
+        self.reach, self.distinct = reach, distinct
+        self.symmetric, self.in_order, self.complete = True, True, None
+
+    @property
+    def index(self) -> Tensor:  # type: ignore[override]
+        """Not known: a tensor of its size would have to be made."""
+        raise NotCapturableError("it asks for 'edge_index', whose size is not known")
+
+
+def real_rows(values: Tensor, sizes: Sizes | None) -> Tensor:
+    """Values per node, with zeros in rows that are no nodes, for sums over all rows."""
+    if not isinstance(sizes, Bounded):
+        return values
+    real = sizes.real if values.dim() == 1 else sizes.real.unsqueeze(-1)
+    return values.where(real, 0.0)

@@ -1,0 +1,97 @@
+"""A' of graphs of which the host has bounds alone, on a GPU: neighbours in rows with room to spare.
+
+The number of edges stays on the device: nothing synchronises, so that the step can be captured.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton.language as tl
+from torch import Tensor
+
+from lcpool.graph.bounded import Bounded, BoundedEdges
+from lcpool.graph.capture import NotCapturableError
+from lcpool.graph.edges import Neighbours
+from lcpool.ops.connect.gpu import ClusterLayout, fits, layered, mark_pattern, write_edges
+from lcpool.ops.launch import kernel
+from lcpool.ops.topk import KeepPlan, Kept
+
+# Neighbours that a program looks at together.
+BLOCK = 32
+
+
+def kept_edges(edges: BoundedEdges, perm: Tensor) -> BoundedEdges:
+    """A(î, î), the edges between kept nodes; neighbours keep their order."""
+    place = places(perm, edges.num_nodes)
+    counts = perm.new_empty(perm.numel() + 1)
+    given = (edges.out.ptr, edges.out.node, place, perm)
+    count_kept[(perm.numel(),)](*given, counts, BLOCK, num_warps=1)
+    ptr, node = counts.cumsum(0), torch.empty_like(edges.out.node)
+    write_kept[(perm.numel(),)](*given, ptr, node, BLOCK, num_warps=1)
+    return BoundedEdges(Neighbours(ptr, node), edges.reach, edges.distinct)
+
+
+def clusters_within(
+    edges: BoundedEdges, kept: Kept, batch: Tensor, plan: KeepPlan, self_loops: bool, hops: int
+) -> BoundedEdges:
+    """:func:`~lcpool.ops.connect.cluster_connect`: kept nodes at most ``hops`` apart."""
+    assert isinstance(plan.kept, Bounded)
+    assert kept.batch is not None
+    most = int(plan.kept.counts[0])
+    if not fits(edges.num_nodes, kept.perm.numel(), most):
+        raise NotCapturableError("its graphs are so large that they are connected by sorting")
+    names = places(kept.perm, edges.num_nodes), kept.perm
+    graphs = ClusterLayout(batch, kept.batch, plan.kept.ptr, most)
+    return of_bits(*layered(edges, hops), names, graphs, self_loops, edges, hops)
+
+
+def of_bits(
+    onto: Neighbours, out: Neighbours, members: Neighbours, names: tuple[Tensor, Tensor] | None,
+    graphs: ClusterLayout, self_loops: bool, before: BoundedEdges, hops: int,
+) -> BoundedEdges:  # fmt: skip
+    """S'ᵀAS', which joins nodes of A that are at most ``hops`` apart."""
+    bits = mark_pattern(onto, out, members, names, graphs, self_loops)
+    ptr = bits.counts.cumsum(0)
+    edges = ptr.new_empty(2, before.reach(hops))
+    write_edges[(graphs.of_cluster.numel(),)](
+        graphs.of_cluster, graphs.first, graphs.first.numel() - 1, bits.stride, bits.rows, ptr,
+        edges, edges.size(1), bits.width, num_warps=1,
+    )  # fmt: skip
+    return BoundedEdges(Neighbours(ptr, edges[1]), lambda t: before.reach(hops * t), True)
+
+
+def places(perm: Tensor, size: int) -> Tensor:
+    """The position of each node in ``perm``, −1 if it is not there."""
+    where = perm.new_full((size + 1,), -1)  # a last row for what is no node
+    numbers = torch.arange(perm.numel(), device=perm.device)
+    return where.index_copy_(0, perm.where(perm >= 0, size), numbers)[:size]
+
+
+@kernel
+def count_kept(ptr, node, place, perm, counts, BLOCK: tl.constexpr):
+    """How many neighbours of a kept node are kept."""
+    p = tl.program_id(0)
+    i = tl.load(perm + p)
+    start, stop = tl.load(ptr + i, i >= 0, 0), tl.load(ptr + i + 1, i >= 0, 0)
+    count = tl.zeros((), tl.int64)
+    for first in range(start, stop, BLOCK):
+        e = first + tl.arange(0, BLOCK)
+        q = tl.load(place + tl.load(node + e, e < stop, 0), e < stop, -1)
+        count += tl.sum((q >= 0).to(tl.int64))
+    tl.store(counts, tl.zeros((), tl.int64), p == 0)
+    tl.store(counts + 1 + p, count)
+
+
+@kernel
+def write_kept(ptr, node, place, perm, to_ptr, to_node, BLOCK: tl.constexpr):
+    """The kept neighbours of a kept node, by their new numbers."""
+    p = tl.program_id(0)
+    i = tl.load(perm + p)
+    start, stop = tl.load(ptr + i, i >= 0, 0), tl.load(ptr + i + 1, i >= 0, 0)
+    done = tl.load(to_ptr + p)
+    for first in range(start, stop, BLOCK):
+        e = first + tl.arange(0, BLOCK)
+        q = tl.load(place + tl.load(node + e, e < stop, 0), e < stop, -1)
+        flags = (q >= 0).to(tl.int64)
+        tl.store(to_node + done + tl.cumsum(flags, 0) - 1, q, q >= 0)
+        done += tl.sum(flags)

@@ -1,0 +1,103 @@
+"""Steps of a fixed shape compute what steps of exact shapes compute; their kernels interpreted."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is not installed")
+
+from lcpool.data import builtin
+from lcpool.models import Architecture, Backbone
+from lcpool.train.loop import run_losses
+from lcpool.train.stack import Stack
+from lcpool.train.stack.captured import Steps
+from lcpool.train.stack.feed import Columns, Feed
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+RUNS = 2
+CLOSE = {"rtol": 1e-5, "atol": 1e-6} if DEVICE.type == "cuda" else {"rtol": 1e-8, "atol": 1e-9}
+
+
+@pytest.fixture
+def gpu_kernels(monkeypatch):
+    """The kernels for a GPU, interpreted where there is none."""
+    if DEVICE.type == "cuda":
+        return
+    from lcpool.ops import kernels
+    from lcpool.ops.backends import gpu
+    from lcpool.train.stack import gpu as of_stack
+    from lcpool.train.stack import layers, rows
+
+    monkeypatch.setattr(kernels, "cpu_kernels", lambda: gpu)
+    monkeypatch.setattr(layers, "gpu_kernels", lambda x: of_stack)
+    monkeypatch.setattr(rows.RunRows, "at_once", True)
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    found = builtin(num_graphs=14).to(DEVICE)
+    return found if DEVICE.type == "cuda" else replace(found, x=found.x.double())
+
+
+def networks(graphs, **options):
+    models = []
+    for run in range(RUNS):
+        torch.manual_seed(run)
+        models.append(Backbone.of(graphs, Architecture(**{"hidden": 6, **options})))
+    return [m.to(graphs.x) for m in models]
+
+
+def test_a_feed_cuts_the_batch_that_a_set_cuts(graphs, gpu_kernels):
+    feed = Feed(Columns(graphs), RUNS, 3)
+    picked = torch.tensor([[3, 1, 4, 1, 5, 9]])
+    feed.load(picked)
+    found, wanted = feed.cut(picked[0].to(DEVICE)), graphs.batch(picked[0])
+    n, m = wanted.graph.num_nodes, wanted.edge_index.size(1)
+    assert torch.equal(found.x[:n], wanted.x)
+    assert torch.equal(found.batch[:n], wanted.batch)
+    assert torch.equal(found.target, wanted.target)
+    rows = wanted.graph.edges.out
+    assert torch.equal(found.graph.edges.out.ptr[: n + 1], rows.ptr)
+    assert torch.equal(found.graph.edges.out.node[:m], rows.node)
+    assert (found.graph.edges.out.ptr[n:] == m).all()
+
+
+POOLS = ("nopool", "topkpool", "sagpool", "lcpool", "lcpool*", "diffpool", "mincutpool", "dmon")
+
+
+@pytest.mark.parametrize("conv", ["gcn", "graphconv"])
+@pytest.mark.parametrize("pool", POOLS)
+def test_steps_are_those_of_exact_shapes(graphs, gpu_kernels, pool, conv):
+    models = networks(graphs, pool=pool, conv=conv)
+    plain, fixed = Stack(copy.deepcopy(models)), Stack(models)
+    optimizers = [
+        torch.optim.Adam(stack.model.parameters(), lr=1e-3, capturable=DEVICE.type == "cuda")
+        for stack in (plain, fixed)
+    ]
+    columns = Columns(graphs)
+    steps = Steps(fixed, columns, RUNS, lambda out, b: run_losses(out, b, RUNS), optimizers[1])
+    steps.check(torch.tensor([0, 1]))
+    orders = [list(torch.split(torch.tensor(order), 4)) for order in ORDERS]
+    total = steps.train(orders)
+    expected = torch.zeros(RUNS, dtype=torch.float64, device=DEVICE)
+    for parts in zip(*orders, strict=True):
+        batch = graphs.batch(torch.cat(parts))
+        loss = run_losses(plain(batch, RUNS), batch, RUNS)
+        optimizers[0].zero_grad()
+        loss.sum().backward()
+        optimizers[0].step()
+        expected += loss.detach()
+    torch.testing.assert_close(total, expected, **CLOSE)
+    for (name, a), b in zip(plain.tensors().items(), fixed.tensors().values(), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
+    plain.model.eval()
+    with torch.no_grad():
+        batch = graphs.batch(torch.tensor([7, 8, 9, 11, 12, 13]))
+        wanted = plain(batch, RUNS).logits.view(RUNS, 3, -1)
+    found = steps.scores([torch.tensor([7, 8, 9]), torch.tensor([11, 12, 13])], 2)
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+ORDERS = ([0, 5, 2, 7, 9, 3, 11, 4, 1, 6], [10, 2, 8, 1, 13, 12, 0, 3, 5, 7])
