@@ -66,6 +66,8 @@ def keep_first(
             i = zero + tl.arange(0, BLOCK)
             # Nodes that were kept before may come later in the order than those of this round.
             least = tl.minimum(tl.load(joined + i, i < stop, 0), tl.load(values + i, i < stop, 0))
+            # Along directed edges, one may reach a node that comes before it and is not decided.
+            least = tl.where(least <= tl.load(rank + i, i < stop, 0), least, none)
             tl.store(joined + i, least, i < stop)
             free += tl.sum(((i < stop) & (least == none)).to(tl.int32))
         tl.debug_barrier()
