@@ -103,7 +103,7 @@ class BoundedEdges(Edges):
 
     @property
     def by_target(self) -> Entries:
-        # Numbers of neighbours in rows are both: sources of edges, and by A = Aᵀ targets.
+        # A = Aᵀ: the row of a node has the sources of the edges into it.
         return self.entries.reversed
 
     @property

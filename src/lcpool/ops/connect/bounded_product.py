@@ -27,7 +27,7 @@ from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.edges import Neighbours
 from lcpool.graph.precision import wide
 from lcpool.ops.connect.bounded import BLOCK, ENTRIES, clusters_within, places
-from lcpool.ops.connect.gpu import MAX_NUMBERS, clusters_of, columns, row_times_column
+from lcpool.ops.connect.gpu import clusters_of, columns, row_times_column
 from lcpool.ops.launch import cdiv, kernel
 from lcpool.ops.topk import KeepPlan, Kept
 
@@ -62,11 +62,9 @@ def connect_bounded(
     assert isinstance(plan.sizes, Bounded)
     kept = kept._replace(place=places(kept.perm, edges.num_nodes))
     found = clusters_within(edges, kept, batch, plan, self_loops, HOPS)
-    # Σ n_g k_g.
+    # At least Σ n_g k_g.
     most = int(plan.kept.counts[0])
     room = min(edges.reach(math.inf), edges.num_nodes * most)
-    if room > MAX_NUMBERS:
-        raise NotCapturableError("its graphs are so large that they are connected by joins")
     rows = DenseRows.of(batch, plan, room, columns(most))
     weight: Tensor = Weights.apply(wide(S.weight), edges, found, kept, rows)
     return found, weight.to(S.weight.dtype)
@@ -100,7 +98,7 @@ class Weights(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         value, (ptr, node, _), n = value.contiguous(), edges.out, edges.num_nodes
         graphs = (rows.batch, rows.ptr, rows.ptr.numel() - 1, rows.first)
-        origin, (S, T) = ptr.new_empty(n), value.new_empty(2, rows.room)
+        origin, S, T = ptr.new_empty(n), *(value.new_empty(rows.room) for _ in range(2))
         clusters_of_nodes[(n,)](
             ptr, node, edges.reverse, value, kept.place, *graphs, rows.stop, origin, S, rows.width,
             num_warps=1,
