@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.capture import NotCapturableError
-from lcpool.graph.edges import Edges, Neighbours
+from lcpool.graph.edges import Edges, Entries, Neighbours
 from lcpool.graph.lazy import lazy
 from lcpool.graph.sizes import Sizes, owners
 
@@ -52,14 +52,59 @@ class BoundedEdges(Edges):
     Args:
         rows: the neighbours; ``node`` has room for more than there are, and rows that are no nodes
             have none.
-        reach: a function of t: no more pairs of nodes than this are at most t hops apart.
+        reach: a function of t: no more pairs of nodes than this are at most t hops apart; of
+            infinity: no more pairs are in the same graph.
         distinct: no edge occurs twice.
+        source: the node whose row each place is in, if it was written with the rows.
+        loops: whether each node has a self-loop, or none has; None if that is not known.
+        ascending: each row is sorted.
     """
 
-    def __init__(self, rows: Neighbours, reach: Callable[[int], int], distinct: bool) -> None:
+    def __init__(
+        self,
+        rows: Neighbours,
+        reach: Callable[[float], int],
+        distinct: bool,
+        source: Tensor | None = None,
+        loops: bool | None = None,
+        ascending: bool = False,
+    ) -> None:
         self.out, self.num_nodes = rows, rows.ptr.numel() - 1
         self.reach, self.distinct = reach, distinct
+        self.loops, self.ascending = loops, ascending
         self.symmetric, self.in_order, self.complete = True, True, None
+        if source is not None:
+            self.source = source
+
+    @property
+    def room(self) -> int:
+        return self.out.node.numel()
+
+    @lazy
+    def source(self) -> Tensor:
+        """The node whose row each place is in."""
+        return owners(self.out.ptr, self.room)
+
+    @lazy
+    def reverse(self) -> Tensor:
+        """The number of the edge from j to i, for each edge from i to j."""
+        if not self.distinct:
+            raise NotCapturableError("some edges occur twice, and each has its own weight")
+        from lcpool.ops.connect.bounded import reverse_edges
+
+        return reverse_edges(self)
+
+    @lazy
+    def entries(self) -> Entries:
+        """The edges by source, with their numbers, for weights."""
+        into = self.out._replace(entry=self.reverse)
+        n = self.num_nodes
+        return Entries(self.source, self.out.node, n, n, out=self.out, into=into)
+
+    @property
+    def by_target(self) -> Entries:
+        # A = Aᵀ: the row of a node has the sources of the edges into it.
+        return self.entries.reversed
 
     @property
     def index(self) -> Tensor:  # type: ignore[override]

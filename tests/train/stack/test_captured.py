@@ -67,7 +67,17 @@ def test_a_feed_cuts_the_batch_that_a_set_cuts(graphs, gpu_kernels):
     assert (found.graph.edges.out.ptr[n:] == m).all()
 
 
-POOLS = ("nopool", "topkpool", "sagpool", "lcpool", "lcpool*", "diffpool", "mincutpool", "dmon")
+POOLS = (
+    "nopool",
+    "topkpool",
+    "sagpool",
+    "lcpool",
+    "lcpool*",
+    "asapool",
+    "diffpool",
+    "mincutpool",
+    "dmon",
+)
 
 
 @pytest.mark.parametrize("conv", ["gcn", "graphconv"])

@@ -152,7 +152,7 @@ class Steps:
         self.stack, self.columns, self.runs = stack, columns, runs
         self.losses, self.optimizer = losses, optimizer
         self.parameters = list(stack.model.parameters())
-        self.hops = {1}
+        self.hops: set[float] = {1}
         device = columns.graphs.x.device
         self.total = torch.zeros(runs, dtype=torch.float64, device=device)
         self.capturer = Capturer(device) if device.type == "cuda" else None
