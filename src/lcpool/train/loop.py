@@ -25,7 +25,7 @@ from lcpool.train.tasks import LOSS, TASKS, Task
 from lcpool.warn import warn_caller
 
 if TYPE_CHECKING:
-    from lcpool.train.stack.captured import Steps
+    from lcpool.train.stack.captured import Orders, Steps
 
 
 class Evaluation(NamedTuple):
@@ -125,18 +125,21 @@ class Trainer:
         numbers = [self.runs[a].number for a in self.active]
         return seeded(self.protocol.network_seed(numbers, epoch), self.graphs.x.device)
 
-    def _captured(self) -> Steps | None:
-        """The steps, if they can be captured."""
-        if self._steps is None and self.capture:
-            try:
-                self._steps = self._make_steps()
-            except Exception as error:
-                if is_fault(error) or is_out_of_memory(error):
-                    raise
-                self.capture = False
-                why = str(error) if isinstance(error, NotCapturableError) else repr(error)
-                warn_caller(f"training steps are not captured, which takes longer: {why}.")
-        return self._steps
+    def _captured(self, orders: Orders) -> Tensor | None:
+        """The sum of the losses of each run over its batches; None if steps cannot be captured."""
+        try:
+            if self._steps is None:
+                self._steps = self._make_steps(orders)
+            total = self._steps.train(orders)
+        except Exception as error:
+            if is_fault(error) or is_out_of_memory(error):
+                raise
+            self.capture = False
+            self._drop_steps()
+            why = str(error) if isinstance(error, NotCapturableError) else repr(error)
+            warn_caller(f"training steps are not captured, which takes longer: {why}.")
+            return None
+        return total[[self.places.index(a) for a in self.active]]
 
     def _drop_steps(self) -> None:
         """Forget captured steps: the stack changes."""
@@ -144,7 +147,7 @@ class Trainer:
             self._steps.close()
             self._steps = None
 
-    def _make_steps(self) -> Steps:
+    def _make_steps(self, orders: Orders) -> Steps:
         from lcpool.train.stack.captured import Steps, columns_of
 
         if not isinstance(self.stack, Stack):
@@ -156,7 +159,7 @@ class Trainer:
 
         steps = Steps(self.stack, columns_of(self.graphs), runs, losses, self.optimizer)
         with self._random(epoch=0):
-            steps.check(self.splits[0].train[:2])
+            steps.check(orders)
         return steps
 
     def _train(self) -> Tensor:
@@ -165,11 +168,13 @@ class Trainer:
             a: self.protocol.batches(self.splits[a].train, self.runs[a].number, self.epoch + 1)
             for a in self.active
         }
-        count = len(orders[self.active[0]])
-        if (steps := self._captured()) is not None:
-            total = steps.train([orders.get(a) for a in self.places])
-            return total[[self.places.index(a) for a in self.active]] / count
-        return self._train_eagerly(list(orders.values())) / count
+        total = None
+        if self.capture:
+            total = self._captured([orders.get(a) for a in self.places])
+        if total is None:
+            self._take_out_ended()
+            total = self._train_eagerly(list(orders.values()))
+        return total / len(orders[self.active[0]])
 
     def _train_eagerly(self, orders: Sequence[Sequence[Tensor]]) -> Tensor:
         """The sum of the losses of each run over its batches."""

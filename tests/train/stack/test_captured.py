@@ -91,8 +91,8 @@ def test_steps_are_those_of_exact_shapes(graphs, gpu_kernels, pool, conv):
     ]
     columns = Columns(graphs)
     steps = Steps(fixed, columns, RUNS, lambda out, b: run_losses(out, b, RUNS), optimizers[1])
-    steps.check(torch.tensor([0, 1]))
     orders = [list(torch.split(torch.tensor(order), 4)) for order in ORDERS]
+    steps.check(orders)
     total = steps.train(orders)
     expected = torch.zeros(RUNS, dtype=torch.float64, device=DEVICE)
     for parts in zip(*orders, strict=True):

@@ -26,6 +26,8 @@ from lcpool.train.stack.feed import Columns, Feed, NotCountedError
 from lcpool.warn import warn_caller
 
 Work = Callable[[GraphBatch, Tensor], None]
+# The batches of each run, numbers of graphs on the host; None for a run that has ended.
+Orders = Sequence[Sequence[Tensor] | None]
 
 
 class Capturer:
@@ -159,23 +161,28 @@ class Steps:
         self.training: dict[int, Replayed] = {}
         self.scoring: dict[int, tuple[Replayed, Tensor]] = {}
 
-    def train(self, orders: Sequence[Sequence[Tensor] | None]) -> Tensor:
+    def train(self, orders: Orders) -> Tensor:
         """A step for each batch of graphs of each run, None for a run that has ended.
 
         Returns the sum of the losses of each run.
         """
         self.total.zero_()
         self.stack.model.train()
+        for size, batches in self._tables(orders):
+            if size not in self.training:
+                self.training[size] = self._replayed(size, self._train)
+            self.training[size](batches)
+        return self.total
+
+    def _tables(self, orders: Orders) -> Iterator[tuple[int, Tensor]]:
+        """The batches that have equally many graphs of each run, and these, ``[steps, graphs]``."""
         steps = next(order for order in orders if order is not None)
         for size, first, stop in equal_parts(list(map(len, steps))):
             empty = torch.full((stop - first, size), self.columns.empty)
             batches = [
                 empty if order is None else torch.stack(list(order[first:stop])) for order in orders
             ]
-            if size not in self.training:
-                self.training[size] = self._replayed(size, self._train)
-            self.training[size](torch.cat(batches, dim=1))
-        return self.total
+            yield size, torch.cat(batches, dim=1)
 
     def _train(self, batch: GraphBatch, _: Tensor) -> None:
         loss = self.losses(self.stack(batch, self.runs), batch)
@@ -227,15 +234,16 @@ class Steps:
         for replayed in (*self.training.values(), *(one for one, _ in self.scoring.values())):
             replayed.close()
 
-    def check(self, graphs: Tensor) -> None:
+    def check(self, orders: Orders) -> None:
         """Raise a ``NotCapturableError`` if a step would need the host.
 
-        A step on a few graphs, by numbers, that changes nothing.
+        It makes the first step, in the shape of those that follow, and changes nothing.
         """
         self.stack.model.eval()  # no running statistics are changed
-        feed = Feed(self.columns, self.runs, len(graphs), self.hops)
-        feed.load(graphs.repeat(1, self.runs))
-        picked = feed.batches[0].to(self.total.device)
+        size, batches = next(self._tables(orders))
+        feed = Feed(self.columns, self.runs, size, self.hops)
+        feed.load(batches)
+        picked = batches[0].to(self.total.device)
         try:
             with host_apart(), refused_waits(picked.device):
                 batch = feed.cut(picked)
@@ -249,7 +257,7 @@ class Steps:
             raise NotCapturableError("the host waits for the device in it") from error
         else:
             return
-        self.check(graphs)
+        self.check(orders)
 
 
 @contextmanager
