@@ -66,6 +66,15 @@ def test_independent_sets_are_those_of_one_node_after_the_other(k):
     given(graphs())(lambda example: check_independent_set(example, k))()
 
 
+def test_a_kept_node_may_reach_one_that_comes_before_it():
+    """Along directed edges: that one may be kept, too."""
+    for seed in range(3):
+        generator = torch.Generator().manual_seed(seed)
+        edges, order = torch.randint(60, (2, 180), generator=generator), shuffled(60, seed)
+        found = independent_set(order, Edges(edges, 60), 1, sizes(60))
+        assert found.tolist() == joined_one_by_one(order.tolist(), pairs(edges), 1)
+
+
 @pytest.mark.parametrize("k", [1, 2])
 def test_kept_nodes_are_apart_and_near_to_all(k):
     @given(graphs(undirected=True))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.capture import NotCapturableError
-from lcpool.graph.edges import Edges, Neighbours
+from lcpool.graph.edges import Edges, Entries, Neighbours
 from lcpool.graph.lazy import lazy
 from lcpool.graph.sizes import Sizes, owners
 
@@ -65,6 +65,19 @@ class BoundedEdges(Edges):
     def index(self) -> Tensor:  # type: ignore[override]
         """Not known: a tensor of its size would have to be made."""
         raise NotCapturableError("it asks for 'edge_index', whose size is not known")
+
+    @lazy
+    def entries(self) -> Entries:
+        """The edges, numbered by source; those past the last are in no row.
+
+        Each of these leads from the last node to the first, so that what is gathered by the ends
+        of all edges can be.
+        """
+        rows, n = self.out, self.num_nodes
+        real = torch.arange(rows.node.numel(), device=rows.ptr.device) < rows.ptr[-1]
+        source = owners(rows.ptr, rows.node.numel()).clamp_(max=n - 1)
+        into = Neighbours.numbered(rows.node.where(real, n), source, n)  # these come last
+        return Entries(source, rows.node.where(real, 0), n, n, out=rows, into=into)
 
 
 def real_rows(values: Tensor, sizes: Sizes | None) -> Tensor:

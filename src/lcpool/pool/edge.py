@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lcpool.graph.assignment import Assignment
+from lcpool.graph.bounded import BoundedEdges
 from lcpool.graph.edges import Entries
 from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
@@ -69,7 +70,10 @@ class EdgePooling(PartitionPooling):
     def select(self, graph: Graph) -> Partition:
         y = wide(self.score(graph.x))
         # Edges in the order of their targets from here on.
-        entries = Entries.by_target(graph.edges.into, graph.num_nodes)
+        if isinstance(graph.edges, BoundedEdges):  # undirected
+            entries = graph.edges.entries.reversed
+        else:
+            entries = Entries.by_target(graph.edges.into, graph.num_nodes)
         source, target = entries.source, entries.target
         of_source = entry_dot(torch.ones_like(y), y, entries)
         h = softmax(of_source, graph.edges.into.ptr) + 0.5

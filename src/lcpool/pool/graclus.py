@@ -59,20 +59,21 @@ class GraclusPooling(PartitionPooling):
         super().__init__(in_channels, edge_reduce)
 
     def select(self, graph: Graph) -> Partition:
-        order = falling(cut_weights(graph), shuffled(graph))
-        edge = matching(order, graph.edges.entries, graph.sizes_or_one())
-        return Partition.of_centres(graph, pair_centres(edge, *graph.edge_index), named=False)
+        order, edges = falling(cut_weights(graph), shuffled(graph)), graph.edges.entries
+        edge = matching(order, edges, graph.sizes_or_one())
+        centre = pair_centres(edge, edges.source, edges.target)
+        return Partition.of_centres(graph, centre, named=False)
 
 
 def cut_weights(graph: Graph) -> Tensor:
     """c of each edge."""
-    source, target = graph.edge_index
+    entries = graph.edges.entries
+    source, target = entries.source, entries.target
     weight = edge_weight(graph.edge_attr, graph.x.dtype)
     one = torch.ones(graph.num_nodes, 1, device=source.device, dtype=wide(graph.x).dtype)
     if weight is None:
         weight = one.new_ones(source.numel())
     weight = wide(weight.detach())
-    entries = graph.edges.entries
     degree = weighted_sum(one, weight, entries) + weighted_sum(one, weight, entries.reversed)
     inverse = safe_div(one, degree).view(-1)
     return weight * (inverse[source] + inverse[target])
@@ -83,7 +84,7 @@ def shuffled(graph: Graph) -> Tensor:
     counts = graph.node_counts()
     # Within its graph.
     place = inverse(by_graph(graph)) - (counts.cumsum(0) - counts)[graph.batch_vector()]
-    source, target = place[graph.edge_index]
+    source, target = place[graph.edges.entries.source], place[graph.edges.entries.target]
     key = source.minimum(target) * 0x9E3779B1 + source.maximum(target) * 0x85EBCA77
     for factor in (0x2C1B3C6D, 0x297A2D39):  # multiply and mix, in 31 bits
         key = key & 0x7FFFFFFF

@@ -35,7 +35,8 @@ def independent_set(
         keep_first[(counts.numel(),)](
             rank, ptr, source, node, first, joined, values, before, none, min(k, none), BLOCK
         )
-    return order[joined]
+    # A row that is no node, where the host has bounds alone, has joined nothing.
+    return order[joined.clamp(max=none - 1)]
 
 
 @kernel
@@ -66,6 +67,8 @@ def keep_first(
             i = zero + tl.arange(0, BLOCK)
             # Nodes that were kept before may come later in the order than those of this round.
             least = tl.minimum(tl.load(joined + i, i < stop, 0), tl.load(values + i, i < stop, 0))
+            # Along directed edges, one may reach a node that comes before it and is not decided.
+            least = tl.where(least <= tl.load(rank + i, i < stop, 0), least, none)
             tl.store(joined + i, least, i < stop)
             free += tl.sum(((i < stop) & (least == none)).to(tl.int32))
         tl.debug_barrier()

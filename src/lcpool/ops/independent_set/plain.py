@@ -30,4 +30,6 @@ def independent_set(
     while bool((free := joined == none).any()):
         kept = kept | (free & (least(rank.where(free, none)) == rank))
         joined = least(rank.where(kept, none))
+        # Along directed edges, a kept node may reach one that comes before it and is not decided.
+        joined = joined.where(joined <= rank, none)
     return order[joined]
