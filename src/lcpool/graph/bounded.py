@@ -52,32 +52,64 @@ class BoundedEdges(Edges):
     Args:
         rows: the neighbours; ``node`` has room for more than there are, and rows that are no nodes
             have none.
-        reach: a function of t: no more pairs of nodes than this are at most t hops apart.
+        reach: a function of t: no more pairs of nodes than this are at most t hops apart; of
+            infinity: no more pairs are in the same graph.
         distinct: no edge occurs twice.
+        source: the node whose row each place is in, if it was written with the rows.
+        loops: whether each node has a self-loop, or none has; None if that is not known.
+        ascending: each row is sorted.
     """
 
-    def __init__(self, rows: Neighbours, reach: Callable[[int], int], distinct: bool) -> None:
+    def __init__(
+        self,
+        rows: Neighbours,
+        reach: Callable[[float], int],
+        distinct: bool,
+        source: Tensor | None = None,
+        loops: bool | None = None,
+        ascending: bool = False,
+    ) -> None:
         self.out, self.num_nodes = rows, rows.ptr.numel() - 1
         self.reach, self.distinct = reach, distinct
+        self.loops, self.ascending = loops, ascending
         self.symmetric, self.in_order, self.complete = True, True, None
+        if source is not None:
+            self.source = source
+
+    @property
+    def room(self) -> int:
+        return self.out.node.numel()
+
+    @lazy
+    def source(self) -> Tensor:
+        """The node whose row each place is in."""
+        return owners(self.out.ptr, self.room)
+
+    @lazy
+    def reverse(self) -> Tensor:
+        """The number of the edge from j to i, for each edge from i to j."""
+        if not self.distinct:
+            raise NotCapturableError("some edges occur twice, and each has its own weight")
+        from lcpool.ops.connect.bounded import reverse_edges
+
+        return reverse_edges(self)
+
+    @lazy
+    def entries(self) -> Entries:
+        """The edges by source, with their numbers, for weights."""
+        into = self.out._replace(entry=self.reverse)
+        n = self.num_nodes
+        return Entries(self.source, self.out.node, n, n, out=self.out, into=into)
+
+    @property
+    def by_target(self) -> Entries:
+        # A = Aᵀ: the row of a node has the sources of the edges into it.
+        return self.entries.reversed
 
     @property
     def index(self) -> Tensor:  # type: ignore[override]
         """Not known: a tensor of its size would have to be made."""
         raise NotCapturableError("it asks for 'edge_index', whose size is not known")
-
-    @lazy
-    def entries(self) -> Entries:
-        """The edges, numbered by source; those past the last are in no row.
-
-        Each of these leads from the last node to the first, so that what is gathered by the ends
-        of all edges can be.
-        """
-        rows, n = self.out, self.num_nodes
-        real = torch.arange(rows.node.numel(), device=rows.ptr.device) < rows.ptr[-1]
-        source = owners(rows.ptr, rows.node.numel()).clamp_(max=n - 1)
-        into = Neighbours.numbered(rows.node.where(real, n), source, n)  # these come last
-        return Entries(source, rows.node.where(real, 0), n, n, out=rows, into=into)
 
 
 def real_rows(values: Tensor, sizes: Sizes | None) -> Tensor:

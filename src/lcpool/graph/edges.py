@@ -140,8 +140,11 @@ class Edges:
         complete: k, where the edges are all k² of graphs of k nodes, sorted.
         like: a tensor on the device where the edges must be.
 
-    The indices are checked, for which a GPU synchronises; see :meth:`trusted`.
+    The indices are checked, for which a GPU synchronises; see :meth:`trusted`. ``loops`` says
+    whether each node is known to have a self-loop, or none; None, as here, if that is not known.
     """
+
+    loops: bool | None = None
 
     def __init__(
         self,
@@ -206,6 +209,16 @@ class Edges:
         """The edges with their numbers, for weights."""
         known = self.out if self.in_order else None
         return Entries(self.index[0], self.index[1], self.num_nodes, self.num_nodes, out=known)
+
+    @property
+    def by_target(self) -> Entries:
+        """The edges, numbered by target."""
+        return Entries.by_target(self.into, self.num_nodes)
+
+    @property
+    def room(self) -> int:
+        """The rows of a tensor with a row per edge."""
+        return self.index.size(1)
 
     @property
     def reversed(self) -> Edges:

@@ -60,7 +60,7 @@ class Graph:
         if is_traced():
             return
         if self.edge_attr is not None:
-            check_edge_attr(self.edge_attr, self.edges.index)
+            check_attributes(self.edge_attr, self.edges.room, self.x)
         batch = self.batch
         if batch is not None and (batch.dtype != torch.int64 or batch.shape != self.x.shape[:1]):
             raise ValueError(f"'batch' must have an int64 index per node, not {batch}.")
@@ -249,15 +249,19 @@ def first_parameter(layer: nn.Module) -> Tensor | None:
 
 def check_edge_attr(edge_attr: Any, edge_index: Tensor) -> None:
     """Raise unless ``edge_attr`` is None or has one row for each edge."""
-    if edge_attr is None:
-        return
+    if edge_attr is not None:
+        check_attributes(edge_attr, edge_index.size(1), edge_index)
+
+
+def check_attributes(edge_attr: Any, edges: int, like: Tensor) -> None:
+    """Raise unless ``edge_attr`` has one row for each of so many ``edges``."""
     if not isinstance(edge_attr, Tensor):
         raise TypeError(f"'edge_attr' must be a tensor, not {type(edge_attr).__name__}.")
-    check_device("edge_attr", edge_attr, edge_index)
-    if edge_attr.dim() == 0 or edge_attr.size(0) != edge_index.size(1):
+    check_device("edge_attr", edge_attr, like)
+    if edge_attr.dim() == 0 or edge_attr.size(0) != edges:
         meant = "" if edge_attr.is_floating_point() else " Is it 'batch'? Pass that as batch=…."
         raise ValueError(
-            f"'edge_attr' must have a row for each of the {edge_index.size(1)} edges, "
+            f"'edge_attr' must have a row for each of the {edges} edges, "
             f"not shape {list(edge_attr.shape)}.{meant}"
         )
 

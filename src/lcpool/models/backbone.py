@@ -264,7 +264,7 @@ def usable(pool: Any, out: Any, x: Tensor, width: int | None = None) -> Pooled:
     attr = out.edge_attr
     if attr is None and width is None:
         return out
-    edges = out.edge_index.size(1)
+    edges = out.graph.edges.room
     if width is not None and (attr is None or attr.shape != (edges, width)):
         found = None if attr is None else list(attr.shape)
         raise PoolingError(

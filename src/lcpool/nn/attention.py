@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lcpool.graph.assignment import Assignment
-from lcpool.graph.edges import Edges, Entries
-from lcpool.graph.graph import check_channels, check_edge_attr
+from lcpool.graph.edges import Edges
+from lcpool.graph.graph import check_attributes, check_channels
 from lcpool.graph.graph import edge_weight as one_weight
 from lcpool.graph.precision import wide
 from lcpool.nn.arguments import arguments_repr, check_arguments
@@ -78,12 +78,13 @@ class ClusterAttention(nn.Module):
         edges = edge_index
         if not isinstance(edges, Edges):
             edges = Edges(edges, x.size(0), like=x)
-        check_edge_attr(edge_weight, edges.index)
+        if edge_weight is not None:
+            check_attributes(edge_weight, edges.room, x)
         edge_weight = one_weight(edge_weight, x.dtype)
         if self.conv is not None:
             edge_index = edges_for(self.conv, edges)
             x = self.conv(x=x, edge_index=edge_index, edge_weight=edge_weight)
-        entries = Entries.by_target(edges.into, edges.num_nodes)
+        entries = edges.by_target
         query = wide(self.att_master(self.lin(neighbour_max(x, edges))))
         key, one = wide(self.att_node(x)), torch.ones_like(query)
         # q_j + k_i as (q_j, 1) · (1, k_i): its gradients are deterministic.

@@ -191,8 +191,11 @@ def is_unwatched(conv: Any) -> bool:
 def gcn_sparse(x: Tensor, edges: Edges, edge_weight: Tensor) -> Tensor:
     """D^(-1/2) (A + I) D^(-1/2) X, where I has a self-loop for each node without one in A."""
     weight = edge_weight.to(x.dtype)
-    own = loop_weights(edges.index, weight, x.size(0)).unsqueeze(-1)
-    weight = weight.masked_fill(edges.index[0] == edges.index[1], 0.0)
+    if edges.loops is False:
+        own = weight.new_ones(x.size(0), 1)
+    else:
+        own = loop_weights(edges.index, weight, x.size(0)).unsqueeze(-1)
+        weight = weight.masked_fill(edges.index[0] == edges.index[1], 0.0)
     degree = own + weighted_sum(torch.ones_like(own), weight, edges.entries)
     positive = degree > 0
     root = degree.where(positive, 1.0).rsqrt().where(positive, 0.0)  # gradient 0 where it is 0

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from lcpool.graph.assignment import nonzero
+from lcpool.graph.bounded import Bounded, BoundedEdges
+from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.edges import Edges, loop_weights
 from lcpool.graph.graph import Graph, edge_weight
 from lcpool.nn import ClusterAttention, ConvScore
@@ -104,6 +106,13 @@ class ASAPooling(LocalAssignmentPooling):
 
 def with_self_loops(graph: Graph) -> Graph:
     """The graph of A + I: each node gets a self-loop of weight 1 unless it has one."""
+    if isinstance(graph.edges, BoundedEdges):
+        if graph.edge_attr is not None:
+            raise NotCapturableError("its edges have weights, with which self-loops are not added")
+        from lcpool.ops.connect.bounded_product import plus_identity
+
+        assert isinstance(graph.sizes, Bounded)
+        return replace(graph, edges=plus_identity(graph.edges, graph.sizes))
     index, weight = graph.edge_index, edge_weight(graph.edge_attr, graph.x.dtype)
     others = nonzero(index[0] != index[1], graph.checks)
     nodes = torch.arange(graph.num_nodes, device=index.device)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lcpool.graph.assignment import Assignment, clusters
 from lcpool.graph.bounded import BoundedEdges
+from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph, edge_weight
 from lcpool.nn.arguments import check_arguments
@@ -117,6 +118,13 @@ class LocalAssignmentPooling(ScoredPooling):
                 graph.edge_index, graph.edge_attr, S.perm, graph.num_nodes, graph.checks
             )
             return Edges.trusted(index, S.num_pooled, graph.edges.symmetric), attr
+        if isinstance(graph.edges, BoundedEdges):
+            if graph.edge_attr is not None or S.whole is None or S.plan is None:
+                raise NotCapturableError("A has weights, or S was made elsewhere")
+            from lcpool.ops.connect.bounded_product import connect_bounded
+
+            given = (S.kept, graph.batch_vector(), S.plan, self.self_loops)
+            return connect_bounded(graph.edges, S.whole, *given)
         index, weight = connect_assignment(
             graph.edge_index, S.assignment_of(graph), edge_weight(graph.edge_attr, graph.x.dtype),
             graph.batch, S.plan, self.self_loops, self.max_edges, graph.checks,

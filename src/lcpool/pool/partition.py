@@ -11,7 +11,7 @@ from torch import Tensor
 from lcpool.graph.assignment import Assignment, nonzero, positions
 from lcpool.graph.bounded import Bounded, BoundedEdges
 from lcpool.graph.checks import Trust, check_weights
-from lcpool.graph.edges import Edges
+from lcpool.graph.edges import Edges, Entries
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import Sizes
 from lcpool.nn.arguments import arguments_repr, check_arguments
@@ -150,6 +150,18 @@ def by_graph(graph: Graph, order: Tensor | None = None) -> Tensor:
     if isinstance(graph.sizes, Bounded):
         batch = batch.where(graph.sizes.real, graph.batch_size)  # rows that are no nodes come last
     return order[batch[order].argsort(stable=True)]
+
+
+def ends(edges: Edges, entries: Entries) -> tuple[Tensor, Tensor]:
+    """Source and target of each of the ``entries`` of ``edges``, to gather by.
+
+    Where the host has bounds alone, both are node 0 past the last edge.
+    """
+    source, target = entries.source, entries.target
+    if not isinstance(edges, BoundedEdges):
+        return source, target
+    real = torch.arange(edges.room, device=source.device) < edges.out.ptr[-1]
+    return source.where(real, 0), target.where(real, 0)
 
 
 def pair_centres(edge: Tensor, source: Tensor, target: Tensor) -> Tensor:

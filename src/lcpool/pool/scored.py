@@ -29,6 +29,7 @@ class KeptNodes(Selection):
         x: X' = (X* ⊙ h)(î, :).
         place: the place of each input node in î, −1 for a dropped one; None if not known.
         plan: how many nodes each graph has and keeps, if that is known before scoring.
+        whole: S of all clusters if it was computed for X*.
     """
 
     merges: ClassVar[bool] = False
@@ -36,6 +37,7 @@ class KeptNodes(Selection):
     x: Tensor
     place: Tensor | None = None
     plan: KeepPlan | None = None
+    whole: Assignment | None = None
 
     @property
     def kept(self) -> Kept:
@@ -99,7 +101,7 @@ class ScoredPooling(Pooling):
             self.assigned(graph, perm, S),
             perm.new_zeros(perm.numel()) if kept.batch is None else kept.batch,
             None if plan is None else plan.kept,
-            perm=perm, score=score, x=X, place=kept.place, plan=plan,
+            perm=perm, score=score, x=X, place=kept.place, plan=plan, whole=S,
         )  # fmt: skip
 
     def choose(

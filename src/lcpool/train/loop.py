@@ -138,6 +138,12 @@ class Trainer:
                 warn_caller(f"training steps are not captured, which takes longer: {why}.")
         return self._steps
 
+    def _drop_steps(self) -> None:
+        """Forget captured steps: the stack changes."""
+        if self._steps is not None:
+            self._steps.close()
+            self._steps = None
+
     def _make_steps(self) -> Steps:
         from lcpool.train.stack.captured import Steps, columns_of
 
@@ -254,13 +260,14 @@ class Trainer:
     def _take_out_ended(self) -> None:
         stay = [place for place, a in enumerate(self.places) if a in self.active]
         if 0 < len(stay) < len(self.places):
-            self._steps = None
+            self._drop_steps()
             self.stack.keep(torch.tensor(stay, device=self.graphs.x.device), self.optimizer)
             self.places = self.active.copy()
 
     def test(self) -> None:
         """Evaluate the test graphs, once for each rule, with the parameters it chose."""
-        self.active, self._steps = list(range(len(self.runs))), None
+        self._drop_steps()
+        self.active = list(range(len(self.runs)))
         for run, split in zip(self.runs, self.splits, strict=True):
             run.num_test = len(split.test)
             run.largest_class = self.task.largest_class(self.graphs.targets.cpu()[split.test])
@@ -303,7 +310,8 @@ class Trainer:
         """Continue from the result of :meth:`state`."""
         self.runs = [Run.from_state(values) for values in state["runs"]]
         self.active, self.seconds = list(state["active"]), state["seconds"]
-        self.places, self._steps = self.active.copy(), None
+        self.places = self.active.copy()
+        self._drop_steps()
         self.stack.restore(state["tensors"])
         self.optimizer.load_state_dict(state["optimizer"])
         device = self.graphs.x.device

@@ -23,7 +23,7 @@ from lcpool.sweep.engines import execute
 from lcpool.sweep.engines.execute import attempt, commit
 from lcpool.sweep.store import unpack
 from lcpool.train import Trainer, checkpoint, train
-from lcpool.train.device import is_fault
+from lcpool.train.faults import is_fault
 
 
 def events(job, stop=lambda: False, **options):

@@ -10,13 +10,16 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 from lcpool.data import builtin
 from lcpool.models import Architecture, Backbone
-from lcpool.train.loop import run_losses
+from lcpool.train.loop import Trainer, run_losses
+from lcpool.train.protocol import Protocol
+from lcpool.train.result import Run
 from lcpool.train.stack import Stack
 from lcpool.train.stack.captured import Steps
 from lcpool.train.stack.feed import Columns, Feed
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 RUNS = 2
+LOOSE = {"rtol": 1e-3, "atol": 1e-3}
 CLOSE = {"rtol": 1e-5, "atol": 1e-6} if DEVICE.type == "cuda" else {"rtol": 1e-8, "atol": 1e-9}
 
 
@@ -65,8 +68,8 @@ def test_a_feed_cuts_the_batch_that_a_set_cuts(graphs, gpu_kernels):
 
 
 POOLS = (
-    "nopool", "topkpool", "sagpool", "lcpool", "lcpool*", "diffpool", "mincutpool", "dmon",
-    "cellpool", "kmis", "edgepool", "graclus",
+    "nopool", "topkpool", "sagpool", "lcpool", "lcpool*", "asapool", "diffpool", "mincutpool",
+    "dmon", "cellpool", "kmis", "edgepool", "graclus",
 )  # fmt: skip
 
 
@@ -133,3 +136,51 @@ def test_steps_that_draw_numbers(graphs, gpu_kernels, poisoned, pool):
     assert not all(torch.equal(value, before[name]) for name, value in after.items())
     part = torch.tensor([7, 8, 9])
     assert steps.scores([part, part], 2).isfinite().all()
+
+
+def trained(graphs, captured):
+    protocol = Protocol(epochs=9, batch_size=7, lr=0.01)
+    architecture = Architecture(pool="nopool", hidden=4)
+    trainer = Trainer(graphs, architecture, protocol, range(3), capture=False)
+    trainer.capture, sizes = captured, []
+    while not trainer.ended:
+        trainer.train_epoch()
+        sizes.append((len(trainer.active), len(trainer.places)))
+    trainer.test()
+    return trainer, sizes
+
+
+def test_runs_that_end_leave_the_others_as_they_are(graphs, gpu_kernels, monkeypatch):
+    """Ended runs get empty graphs; when half have ended, the stack shrinks."""
+    monkeypatch.setattr(Run, "ended", lambda run, _: run.epochs >= 1 + run.number)
+    graphs = replace(graphs, x=graphs.x.float())
+    (plain, exact), (fixed, sizes) = (trained(graphs, way) for way in (False, True))
+    assert exact == [(2, 2), (1, 1), (0, 1)]
+    assert sizes == [(2, 3), (1, 1), (0, 1)]
+    for a, b in zip(plain.runs, fixed.runs, strict=True):
+        assert a.epochs == b.epochs == 1 + a.number
+        torch.testing.assert_close(torch.tensor(b.curves), torch.tensor(a.curves), **LOOSE)
+        for rule, figures in a.test.items():
+            assert b.test[rule] == pytest.approx(figures, rel=1e-3, abs=1e-3)
+
+
+def test_a_state_in_the_middle_has_the_runs_that_go_on(graphs, gpu_kernels):
+    graphs = replace(graphs, x=graphs.x.float())
+    protocol = Protocol(epochs=9, patience=9, batch_size=7)
+    architecture = Architecture(pool="nopool", hidden=4)
+    first, second = (
+        Trainer(graphs, architecture, protocol, range(3), capture=False) for _ in range(2)
+    )
+    first.capture = True
+    first.train_epoch()
+    first.runs[1].diverged = 1  # it ends
+    first._drop_ended()
+    assert (first.active, first.places) == ([0, 2], [0, 1, 2])
+    second.load_state(copy.deepcopy(first.state()))
+    assert second.places == [0, 2]
+    first.train_epoch()
+    second.train_epoch()
+    for a, b in zip(first.runs, second.runs, strict=True):
+        torch.testing.assert_close(
+            torch.tensor(a.curves), torch.tensor(b.curves), rtol=1e-4, atol=1e-5
+        )

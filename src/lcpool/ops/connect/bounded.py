@@ -13,11 +13,13 @@ from lcpool.graph.bounded import Bounded, BoundedEdges
 from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.edges import Neighbours
 from lcpool.ops.connect.gpu import ClusterLayout, fits, layered, mark_pattern, write_edges
-from lcpool.ops.launch import kernel
+from lcpool.ops.launch import cdiv, kernel
 from lcpool.ops.topk import KeepPlan, Kept
 
 # Neighbours that a program looks at together.
 BLOCK = 32
+# Edges that a program looks for, one a thread.
+ENTRIES = 128
 
 
 def kept_edges(edges: BoundedEdges, perm: Tensor) -> BoundedEdges:
@@ -40,7 +42,8 @@ def clusters_within(
     most = int(plan.kept.counts[0])
     if not fits(edges.num_nodes, kept.perm.numel(), most):
         raise NotCapturableError("its graphs are so large that they are connected by sorting")
-    names = places(kept.perm, edges.num_nodes), kept.perm
+    place = places(kept.perm, edges.num_nodes) if kept.place is None else kept.place
+    names = place, kept.perm
     graphs = ClusterLayout(batch, kept.batch, plan.kept.ptr, most)
     return of_bits(*layered(edges, hops), names, graphs, self_loops, edges, hops)
 
@@ -57,7 +60,19 @@ def of_bits(
         graphs.of_cluster, graphs.first, graphs.first.numel() - 1, bits.stride, bits.rows, ptr,
         edges, edges.size(1), bits.width, num_warps=1,
     )  # fmt: skip
-    return BoundedEdges(Neighbours(ptr, edges[1]), lambda t: before.reach(hops * t), True)
+    return BoundedEdges(
+        Neighbours(ptr, edges[1]), lambda t: before.reach(hops * t), True, edges[0],
+        None if self_loops else False, ascending=True,
+    )  # fmt: skip
+
+
+def reverse_edges(edges: BoundedEdges) -> Tensor:
+    """The number of the edge from j to i, for each edge from i to j."""
+    (ptr, node, _), rows = edges.out, edges.num_nodes
+    reverse, steps = torch.empty_like(node), rows.bit_length()
+    given = (ptr, node, edges.source, reverse, rows, steps)
+    find_reverse[(cdiv(node.numel(), ENTRIES),)](*given, edges.ascending, ENTRIES)
+    return reverse
 
 
 def places(perm: Tensor, size: int) -> Tensor:
@@ -95,3 +110,26 @@ def write_kept(ptr, node, place, perm, to_ptr, to_node, BLOCK: tl.constexpr):
         flags = (q >= 0).to(tl.int64)
         tl.store(to_node + done + tl.cumsum(flags, 0) - 1, q, q >= 0)
         done += tl.sum(flags)
+
+
+@kernel
+def find_reverse(
+    ptr, node, source, reverse, rows, steps, ASCENDING: tl.constexpr, ENTRIES: tl.constexpr
+):
+    """The place of i in the row of j, for each j in the row of i: by halves, or one by one."""
+    e = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
+    here = e < tl.load(ptr + rows)
+    i, j = tl.load(source + e, here, 0), tl.load(node + e, here, 0)
+    low, high = tl.load(ptr + j, here, 0), tl.load(ptr + j + 1, here, 0)
+    if ASCENDING:
+        for _ in range(steps + 1):
+            middle, going = (low + high) // 2, low < high
+            below = tl.load(node + middle, going, 0) < i
+            low = tl.where(going & below, middle + 1, low)
+            high = tl.where(going & ~below, middle, high)
+    else:
+        first = low
+        for step in range(0, tl.max(high - first)):
+            at = first + step
+            low = tl.where(tl.load(node + at, at < high, -1) == i, at, low)
+    tl.store(reverse + e, low, here)

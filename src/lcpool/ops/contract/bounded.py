@@ -5,6 +5,8 @@ Nothing synchronises, and all shapes follow from the bounds, so that the step ca
 
 from __future__ import annotations
 
+from math import inf
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -69,11 +71,9 @@ def contract_within(
     if not fits(edges.num_nodes, S.num_clusters, most):
         raise NotCapturableError("its graphs are so large that they are contracted by sorting")
 
-    def reach(hops: int) -> int:
+    def reach(hops: float) -> int:
         # A' has no more edges than A, but nodes t hops apart in A' may be any number apart in A.
-        if hops != 1:
-            raise NotCapturableError("nodes of contracted graphs are joined over several hops")
-        return edges.reach(1)
+        return edges.reach(hops if hops == 1 else inf)
 
     graphs = ClusterLayout(batch, sizes.batch, sizes.ptr, most)
     before = BoundedEdges(edges.out, reach, edges.distinct)

@@ -9,6 +9,7 @@ step.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -19,8 +20,10 @@ from torch import Tensor
 
 from lcpool.data import GraphBatch, GraphSet
 from lcpool.graph.capture import NotCapturableError, host_apart
+from lcpool.train.faults import is_out_of_memory
 from lcpool.train.stack import Stack
 from lcpool.train.stack.feed import Columns, Feed, NotCountedError
+from lcpool.warn import warn_caller
 
 Work = Callable[[GraphBatch, Tensor], None]
 
@@ -44,11 +47,18 @@ class Capturer:
     def capture(self, work: Callable[[], None]) -> Any:
         """What ``work`` does, as a graph to be replayed."""
         graph: Any = torch.cuda.CUDAGraph()
-        # Other threads of this process may go on working.
-        with torch.cuda.graph(
-            graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
-        ):
-            work()
+        # Other threads of this process may go on working. Garbage may be earlier graphs: freeing
+        # these during a capture would end it.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            with torch.cuda.graph(
+                graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
+            ):
+                work()
+        finally:
+            if collects:
+                gc.enable()
         return graph
 
 
@@ -73,9 +83,11 @@ class Replayed:
         """Go through batches, ``[steps, graphs]``, numbers of graphs on the host."""
         if len(batches) > len(self.table):
             self.table = torch.empty_like(batches, device=self.table.device)
-            self.warm, self.captured = False, None
+            self.warm = False
         if not self.feed.load(batches):
-            self.warm, self.captured = False, None
+            self.warm = False
+        if not self.warm:
+            self.close()
         self.table[: len(batches)] = batches.to(self.table.device)
         self.step.zero_()
         for _ in range(len(batches)):
@@ -90,8 +102,26 @@ class Replayed:
             self.capturer.aside(self._work)
             self.warm = True
         else:
-            self.captured = self.capturer.capture(self._work)
+            self._capture(self.capturer)
+
+    def _capture(self, capturer: Capturer) -> None:
+        """Capture a step and replay it; where a library cannot be captured, go on without."""
+        try:
+            self.captured = capturer.capture(self._work)
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            warn_caller(f"training steps are not captured, which takes longer: {error!r}")
+            self.capturer = None
+            self._work()
+        else:
             self.captured.replay()
+
+    def close(self) -> None:
+        """Free the graph and its memory."""
+        if self.captured is not None:
+            self.captured.reset()
+            self.captured = None
 
     def _work(self) -> None:
         with host_apart():
@@ -122,7 +152,7 @@ class Steps:
         self.stack, self.columns, self.runs = stack, columns, runs
         self.losses, self.optimizer = losses, optimizer
         self.parameters = list(stack.model.parameters())
-        self.hops = {1}
+        self.hops: set[float] = {1}
         device = columns.graphs.x.device
         self.total = torch.zeros(runs, dtype=torch.float64, device=device)
         self.capturer = Capturer(device) if device.type == "cuda" else None
@@ -170,7 +200,9 @@ class Steps:
         for row, index in zip(filled, indices, strict=True):
             if index is not None:
                 row[: len(index)] = index
-        if size not in self.scoring or len(self.scoring[size][1]) < steps:
+        if size in self.scoring and len(self.scoring[size][1]) < steps:
+            self.scoring.pop(size)[0].close()
+        if size not in self.scoring:
             outputs = self.columns.graphs.num_outputs
             out = self.columns.graphs.x.new_empty(steps, self.runs * size, outputs)
             self.scoring[size] = self._replayed(size, self._write_to(out)), out
@@ -189,6 +221,11 @@ class Steps:
     def _replayed(self, size: int, work: Work) -> Replayed:
         feed = Feed(self.columns, self.runs, size, self.hops)
         return Replayed(feed, work, self.capturer)
+
+    def close(self) -> None:
+        """Free all graphs and their memory."""
+        for replayed in (*self.training.values(), *(one for one, _ in self.scoring.values())):
+            replayed.close()
 
     def check(self, graphs: Tensor) -> None:
         """Raise a ``NotCapturableError`` if a step would need the host.

@@ -63,9 +63,9 @@ class Columns:
         pairs = graphs.edge_index[0] * graphs.x.size(0) + graphs.edge_index[1]
         self.distinct = torch.unique(pairs).numel() == pairs.numel()
         self.targets = torch.cat([graphs.targets, torch.zeros_like(graphs.targets[:1])])
-        self._reach: dict[int, Tensor] = {}
+        self._reach: dict[float, Tensor] = {}
 
-    def reach(self, hops: int) -> Tensor:
+    def reach(self, hops: float) -> Tensor:
         """No more pairs of nodes of each graph than this are at most ``hops`` apart, on the host.
 
         Neighbours count as often as there are edges between them.
@@ -75,7 +75,7 @@ class Columns:
         found: Tensor = self._reach[hops]
         return found
 
-    def _count_reach(self, hops: int) -> Tensor:
+    def _count_reach(self, hops: float) -> Tensor:
         if hops == 1:
             edges: Tensor = self.of_graph[1]
             return edges
@@ -85,7 +85,7 @@ class Columns:
             chunks = (pairs[:-1].cumsum(0) >> 26).unique(return_counts=True)[1]
             parts = torch.split(torch.arange(self.empty), chunks.tolist())
             pairs = torch.cat(
-                [*(pairs_within(self.graphs, part, hops) for part in parts), pairs[-1:]]
+                [*(pairs_within(self.graphs, part, int(hops)) for part in parts), pairs[-1:]]
             )
         return pairs
 
@@ -115,7 +115,9 @@ class Feed:
         rooms: how many nodes, nodes of a run, and pairs at most t hops apart the tensors hold.
     """
 
-    def __init__(self, columns: Columns, runs: int, size: int, hops: Iterable[int] = (1,)) -> None:
+    def __init__(
+        self, columns: Columns, runs: int, size: int, hops: Iterable[float] = (1,)
+    ) -> None:
         self.columns, self.runs, self.size = columns, runs, size
         self.graphs = runs * size
         self.rooms: dict[Any, int] = dict.fromkeys(("nodes", "longest", *hops), 0)
@@ -131,7 +133,8 @@ class Feed:
         return enough
 
     def _needed(self, key: Any) -> int:
-        of_graph = self.columns.reach(key) if isinstance(key, int) else self.columns.of_graph[0]
+        nodes = key in ("nodes", "longest")
+        of_graph = self.columns.of_graph[0] if nodes else self.columns.reach(key)
         counts = of_graph[self.batches].view(len(self.batches), self.runs, self.size)
         counts = counts.sum(2)
         return int((counts if key == "longest" else counts.sum(1)).max())
@@ -141,7 +144,7 @@ class Feed:
         """A round number somewhat larger than ``count``."""
         return cdiv(int(count * SPARE) + 1, BLOCK) * BLOCK
 
-    def reach(self, hops: int) -> int:
+    def reach(self, hops: float) -> int:
         """Room for pairs of nodes at most ``hops`` apart."""
         if hops not in self.rooms:
             raise NotCountedError(hops)
