@@ -20,9 +20,12 @@ from lcpool import (
 from lcpool.data import builtin
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph
+from lcpool.graph.sizes import Sizes
 from lcpool.nn.conv import FastGCNConv
 from lcpool.ops import kernels
 from lcpool.ops.cells import cells, places, topk_of_components
+from lcpool.ops.independent_set import independent_set
+from lcpool.ops.matching import matching
 from lcpool.ops.message import entry_dot, neighbour_max, weighted_sum
 from lcpool.ops.topk import KeepPlan
 from lcpool.train import train
@@ -262,6 +265,25 @@ def test_cells_are_those_of_the_cpu(num_graphs, nodes, seed):
         perm, _ = topk_of_components(place, graph, KeepPlan.of(0.2, graph))
         found.append((place.cpu(), perm.cpu(), cells(graph, place, perm).cpu()))
     assert all(map(torch.equal, *found))
+
+
+@pytest.mark.parametrize(("num_graphs", "nodes"), [(200, 20), (3, 3000)])
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_independent_sets_and_matchings_are_those_of_the_cpu(num_graphs, nodes, k, seed):
+    x, index, batch = graphs(seed, num_graphs, nodes)
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(x), generator=generator)
+    edge_order = torch.randperm(index.size(1), generator=generator)
+    found = []
+    for device in ("cpu", "cuda", "cuda"):
+        edges = Edges(index.to(device), len(x))
+        sizes = Sizes.by_graph(batch.to(device), num_graphs)
+        centre = independent_set(order.to(device), edges, k, sizes)
+        matched = matching(edge_order.to(device), edges.entries, sizes)
+        found.append((centre.cpu(), matched.cpu()))
+    for there in found[1:]:
+        assert all(map(torch.equal, there, found[0]))
 
 
 def test_blocks_stay_on_the_device(tmp_path):

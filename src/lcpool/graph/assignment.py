@@ -137,7 +137,10 @@ class Assignment:
     def with_weight(self, weight: Tensor | None) -> Assignment:
         """The same entries with other weights."""
         size = (self.num_nodes, self.cluster_index, self.num_clusters)
-        return Assignment.trusted(self.node_index, *size, weight, self.checks)
+        S = Assignment.trusted(self.node_index, *size, weight, self.checks)
+        if "entries" in vars(self):
+            S.entries = self.entries
+        return S
 
     @lazy
     def entries(self) -> Entries:
@@ -250,10 +253,10 @@ def check_rows(x: Tensor, rows: int) -> None:
 
 
 def positions(perm: Tensor, size: int) -> Tensor:
-    """The position of each index in ``perm``, −1 if it is not there."""
-    where = perm.new_full((size,), -1)
+    """The position of each index in ``perm``, −1 if it is not there; −1 in ``perm`` is no index."""
+    where = perm.new_full((size + 1,), -1)  # the last is the one that −1 means
     where[perm] = torch.arange(perm.numel(), device=perm.device)
-    return where
+    return where[:size]
 
 
 def nonzero(mask: Tensor, checks: Checks | None = None) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.assignment import Assignment
+from lcpool.graph.bounded import Bounded
 from lcpool.graph.graph import Graph
 from lcpool.nn import LCSMP, ConvScore, Score
 from lcpool.nn.arguments import check_arguments
@@ -101,6 +102,10 @@ class CellPooling(PartitionPooling):
 
     def _assignment(self, graph: Graph, label: Tensor, count: int, weight: Tensor) -> Assignment:
         """S of cells that have ``count`` kept nodes; nodes in no cell have no entry."""
+        if isinstance(graph.sizes, Bounded):
+            from lcpool.ops.contract.bounded import assign
+
+            return assign(label, count, weight)  # no warning: the host does not know of lost nodes
         lost = None if is_traced() else graph.checks.read((label < 0).sum())[0]
         if lost == 0:
             nodes = torch.arange(label.numel(), device=label.device)

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from lcpool.graph.assignment import Assignment
-from lcpool.graph.edges import Entries
 from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
 from lcpool.nn.arguments import check_arguments
 from lcpool.ops.matching import matching
 from lcpool.ops.message import entry_dot
 from lcpool.ops.readout import softmax
-from lcpool.pool.partition import Partition, PartitionPooling, falling, not_nan, pair_centres
+from lcpool.pool.partition import Partition, PartitionPooling, ends, falling, not_nan, pair_centres
 
 
 class EdgePooling(PartitionPooling):
@@ -69,8 +68,8 @@ class EdgePooling(PartitionPooling):
     def select(self, graph: Graph) -> Partition:
         y = wide(self.score(graph.x))
         # Edges in the order of their targets from here on.
-        entries = Entries.by_target(graph.edges.into, graph.num_nodes)
-        source, target = entries.source, entries.target
+        entries = graph.edges.by_target
+        source, target = ends(graph.edges, entries)
         of_source = entry_dot(torch.ones_like(y), y, entries)
         h = softmax(of_source, graph.edges.into.ptr) + 0.5
         order = falling(h, y.view(-1)[target])

@@ -14,7 +14,7 @@ from lcpool.nn.arguments import check_arguments
 from lcpool.ops.dense import safe_div
 from lcpool.ops.matching import matching
 from lcpool.ops.message import weighted_sum
-from lcpool.pool.partition import Partition, PartitionPooling, by_graph, falling, pair_centres
+from lcpool.pool.partition import Partition, PartitionPooling, by_graph, ends, falling, pair_centres
 
 
 class GraclusPooling(PartitionPooling):
@@ -59,20 +59,21 @@ class GraclusPooling(PartitionPooling):
         super().__init__(in_channels, edge_reduce)
 
     def select(self, graph: Graph) -> Partition:
-        order = falling(cut_weights(graph), shuffled(graph))
-        edge = matching(order, graph.edges.entries, graph.sizes_or_one())
-        return Partition.of_centres(graph, pair_centres(edge, *graph.edge_index), named=False)
+        order, entries = falling(cut_weights(graph), shuffled(graph)), graph.edges.entries
+        edge = matching(order, entries, graph.sizes_or_one())
+        centre = pair_centres(edge, *ends(graph.edges, entries))
+        return Partition.of_centres(graph, centre, named=False)
 
 
 def cut_weights(graph: Graph) -> Tensor:
     """c of each edge."""
-    source, target = graph.edge_index
+    entries = graph.edges.entries
+    source, target = ends(graph.edges, entries)
     weight = edge_weight(graph.edge_attr, graph.x.dtype)
     one = torch.ones(graph.num_nodes, 1, device=source.device, dtype=wide(graph.x).dtype)
     if weight is None:
         weight = one.new_ones(source.numel())
     weight = wide(weight.detach())
-    entries = graph.edges.entries
     degree = weighted_sum(one, weight, entries) + weighted_sum(one, weight, entries.reversed)
     inverse = safe_div(one, degree).view(-1)
     return weight * (inverse[source] + inverse[target])
@@ -83,7 +84,7 @@ def shuffled(graph: Graph) -> Tensor:
     counts = graph.node_counts()
     # Within its graph.
     place = inverse(by_graph(graph)) - (counts.cumsum(0) - counts)[graph.batch_vector()]
-    source, target = place[graph.edge_index]
+    source, target = (place[end] for end in ends(graph.edges, graph.edges.entries))
     key = source.minimum(target) * 0x9E3779B1 + source.maximum(target) * 0x85EBCA77
     for factor in (0x2C1B3C6D, 0x297A2D39):  # multiply and mix, in 31 bits
         key = key & 0x7FFFFFFF

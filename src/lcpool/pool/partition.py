@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from lcpool.graph.assignment import Assignment, nonzero, positions
+from lcpool.graph.bounded import Bounded, BoundedEdges
 from lcpool.graph.checks import Trust, check_weights
-from lcpool.graph.edges import Edges
+from lcpool.graph.edges import Edges, Entries
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import Sizes
 from lcpool.nn.arguments import arguments_repr, check_arguments
@@ -39,6 +40,7 @@ class Partition(Selection):
         weight: Tensor | None = None,
         score: Tensor | None = None,
         named: bool = True,
+        kept: Sizes | None = None,
     ) -> Self:
         """The clusters of nodes that have the same centre; every node is in one.
 
@@ -50,9 +52,12 @@ class Partition(Selection):
             weight: the entries of S, one per node; ones by default.
             score: h of each node; the output has that of the centres.
             named: whether the centres are the ``perm`` of the output.
+            kept: how many clusters each graph has, if that is known beforehand.
         """
         if order is None:
             order = by_graph(graph)
+        if isinstance(graph.sizes, Bounded):
+            return cls._bounded(graph.sizes, centre, order, weight, score, named, kept)
         perm = order[nonzero(centre[order] == order, graph.checks)]
         label = positions(perm, graph.num_nodes)[centre]
         nodes = torch.arange(graph.num_nodes, device=perm.device)
@@ -66,6 +71,20 @@ class Partition(Selection):
             sizes = Sizes(graph.checks.fetch(counts), batch.device)
         score = None if score is None else score[perm]
         return cls(S, batch, sizes, perm if named else None, score, label=label)
+
+    @classmethod
+    def _bounded(
+        cls, sizes: Bounded, centre: Tensor, order: Tensor, weight: Tensor | None,
+        score: Tensor | None, named: bool, kept: Sizes | None,
+    ) -> Self:  # fmt: skip
+        """:meth:`of_centres` of graphs of which the host has bounds alone."""
+        from lcpool.ops.contract.bounded import assign, number_centres
+
+        known = kept if isinstance(kept, Bounded) else None
+        perm, label, after = number_centres(centre, order, sizes, known)
+        score = None if score is None else score[perm]
+        S = assign(label, after.total, weight)
+        return cls(S, after.batch, after, perm if named else None, score, label=label)
 
 
 class PartitionPooling(Pooling):
@@ -97,6 +116,12 @@ class PartitionPooling(Pooling):
     def connect(self, graph: Graph, S: Selection) -> tuple[Edges, Tensor | None]:
         """A' and its attributes, None if A has none."""
         assert isinstance(S, Partition)
+        if isinstance(graph.edges, BoundedEdges):
+            from lcpool.ops.contract.bounded import contract_within
+
+            assert isinstance(S.sizes, Bounded)
+            given = graph.batch_vector(), S.assignment_of(graph), S.sizes
+            return contract_within(graph.edges, *given), None
         found = contract(graph.edge_index, S.label, S.num_pooled)
         edges = Edges.trusted(found.edges, S.num_pooled, graph.edges.symmetric, in_order=True)
         attr = graph.edge_attr
@@ -119,7 +144,24 @@ def by_graph(graph: Graph, order: Tensor | None = None) -> Tensor:
         sorted_already = graph.batch is None or graph.sizes is not None
         nodes = torch.arange(graph.num_nodes, device=graph.x.device)
         return nodes if sorted_already else graph.members.node
-    return order if graph.batch is None else order[graph.batch[order].argsort(stable=True)]
+    if graph.batch is None:
+        return order
+    batch = graph.batch
+    if isinstance(graph.sizes, Bounded):
+        batch = batch.where(graph.sizes.real, graph.batch_size)  # rows that are no nodes come last
+    return order[batch[order].argsort(stable=True)]
+
+
+def ends(edges: Edges, entries: Entries) -> tuple[Tensor, Tensor]:
+    """Source and target of each of the ``entries`` of ``edges``, to gather by.
+
+    Where the host has bounds alone, both are node 0 past the last edge.
+    """
+    source, target = entries.source, entries.target
+    if not isinstance(edges, BoundedEdges):
+        return source, target
+    real = torch.arange(edges.room, device=source.device) < edges.out.ptr[-1]
+    return source.where(real, 0), target.where(real, 0)
 
 
 def pair_centres(edge: Tensor, source: Tensor, target: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from lcpool.graph.graph import Graph
 from lcpool.nn import Score
@@ -86,5 +87,6 @@ class RandomAssignment(PartitionPooling):
         first, count = plan.kept.ptr[:-1], plan.kept.ptr.diff()
         count = count[graph.batch_vector()]
         place = (choice * count).long().minimum(count - 1) + first[graph.batch_vector()]
-        centre = perm[place].index_put((perm,), perm)
-        return Partition.of_centres(graph, centre)
+        # Where the host has bounds alone, perm is −1 in rows past the last: a row more takes these.
+        centre = pad(perm[place], (0, 1)).index_put((perm,), perm)[:-1]
+        return Partition.of_centres(graph, centre, kept=plan.kept)

@@ -68,16 +68,9 @@ def test_a_feed_cuts_the_batch_that_a_set_cuts(graphs, gpu_kernels):
 
 
 POOLS = (
-    "nopool",
-    "topkpool",
-    "sagpool",
-    "lcpool",
-    "lcpool*",
-    "asapool",
-    "diffpool",
-    "mincutpool",
-    "dmon",
-)
+    "nopool", "topkpool", "sagpool", "lcpool", "lcpool*", "asapool", "diffpool", "mincutpool",
+    "dmon", "cellpool", "kmis", "edgepool", "graclus",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("conv", ["gcn", "graphconv"])
@@ -114,6 +107,35 @@ def test_steps_are_those_of_exact_shapes(graphs, gpu_kernels, pool, conv):
 
 
 ORDERS = ([0, 5, 2, 7, 9, 3, 11, 4, 1, 6], [10, 2, 8, 1, 13, 12, 0, 3, 5, 7])
+
+
+@pytest.mark.parametrize("pool", ["cellpool", "kmis", "edgepool", "graclus"])
+def test_partitions_of_partitions(graphs, gpu_kernels, poisoned, pool):
+    stack = Stack(networks(graphs, pool=pool, poolings=2))
+    steps = Steps(stack, Columns(graphs), RUNS, lambda o, b: run_losses(o, b, RUNS), None)
+    steps.check(torch.tensor([0, 1]))
+    stack.model.eval()
+    parts = torch.tensor([7, 8]), torch.tensor([9, 11])
+    with torch.no_grad():
+        wanted = stack(graphs.batch(torch.cat(parts)), RUNS).logits.view(RUNS, 2, -1)
+    torch.testing.assert_close(steps.scores(parts, 2), wanted, **CLOSE)
+
+
+@pytest.mark.parametrize("pool", ["random", "randomassign"])
+def test_steps_that_draw_numbers(graphs, gpu_kernels, poisoned, pool):
+    """Steps of exact shapes draw other numbers: there is nothing to compare them with."""
+    stack = Stack(networks(graphs, pool=pool))
+    before = {name: value.clone() for name, value in stack.tensors().items()}
+    optimizer = torch.optim.Adam(stack.model.parameters(), capturable=DEVICE.type == "cuda")
+    steps = Steps(stack, Columns(graphs), RUNS, lambda o, b: run_losses(o, b, RUNS), optimizer)
+    steps.check(torch.tensor([0, 1]))
+    total = steps.train([list(torch.split(torch.tensor(order), 5)) for order in ORDERS])
+    assert total.isfinite().all()
+    after = stack.tensors()
+    assert all(value.isfinite().all() for value in after.values())
+    assert not all(torch.equal(value, before[name]) for name, value in after.items())
+    part = torch.tensor([7, 8, 9])
+    assert steps.scores([part, part], 2).isfinite().all()
 
 
 def trained(graphs, captured):

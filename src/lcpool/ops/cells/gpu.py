@@ -6,10 +6,11 @@ a graph so large that one program would take long, go through plain torch.
 
 from __future__ import annotations
 
-import torch
 import triton.language as tl
 from torch import Tensor
+from torch.nn.functional import pad
 
+from lcpool.graph.assignment import positions
 from lcpool.graph.sizes import inverse, longest
 from lcpool.ops.cells import plain
 from lcpool.ops.launch import MAX_NODES, kernel
@@ -25,14 +26,12 @@ def nearest_kept(
 ) -> Tensor:
     if longest(counts) > MAX_NODES:
         return plain.nearest_kept(ptr, node, place, perm, counts, first)
-    none = place.numel()
-    owner = torch.full_like(place, none)  # the place of the kept node
-    owner[perm] = place[perm]
-    distance = torch.full_like(place, -1, dtype=torch.int32)
-    distance[perm] = 0
+    none, number = place.numel(), positions(perm, place.numel())
+    owner = place.where(number >= 0, none)  # the place of the kept node
+    distance = number.clamp(max=0).int()  # 0 for kept nodes, −1 for others
     if none:
         grow_cells[(counts.numel(),)](ptr, node, first, owner, distance, none, BLOCK)
-    return plain.positions_of(owner, place, perm)
+    return pad(number[inverse(place)], (0, 1), value=-1)[owner]
 
 
 def best_of_components(

@@ -35,7 +35,8 @@ def independent_set(
         keep_first[(counts.numel(),)](
             rank, ptr, source, node, first, joined, values, before, none, min(k, none), BLOCK
         )
-    return order[joined]
+    # A row that is no node, where the host has bounds alone, has joined nothing.
+    return order[joined.clamp(max=none - 1)]
 
 
 @kernel
