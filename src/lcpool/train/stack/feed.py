@@ -27,8 +27,8 @@ from lcpool.ops.topk.gpu import graph_of
 
 # Rows or edges that a program copies.
 BLOCK = 128
-# Room for batches larger than those of the first epoch.
-SPARE = 1.05
+# Room for batches larger than those of the first epoch, and what it is a multiple of.
+SPARE, ROUND = 1.05, 16
 
 
 class NotCountedError(LookupError):
@@ -142,7 +142,7 @@ class Feed:
     @staticmethod
     def _with_spare(count: int) -> int:
         """A round number somewhat larger than ``count``."""
-        return cdiv(int(count * SPARE) + 1, BLOCK) * BLOCK
+        return cdiv(int(count * SPARE) + 1, ROUND) * ROUND
 
     def reach(self, hops: float) -> int:
         """Room for pairs of nodes at most ``hops`` apart."""
