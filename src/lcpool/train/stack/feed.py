@@ -47,6 +47,8 @@ class Columns:
     """
 
     def __init__(self, graphs: GraphSet) -> None:
+        if graphs.x.dtype != torch.float32 and graphs.x.is_cuda:
+            raise NotCapturableError("features are not float32, for which there are no kernels")
         if not graphs.undirected:
             raise NotCapturableError("some edges have no reverse edge")
         if int(graphs.node_counts.max()) > MAX_NODES:
