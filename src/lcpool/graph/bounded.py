@@ -27,6 +27,9 @@ class Bounded(Sizes):
         total: the rows of a tensor with a row per node; the first ``ptr[-1]`` are nodes.
         runs: the number of runs.
         longest: no run has more nodes than this.
+
+    Sum over nodes by ``ptr``, or make rows that are no nodes zero (:func:`real_rows`): ``batch``
+    names a graph for these, too.
     """
 
     exact = False

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lcpool.graph.bounded import Bounded
+from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import send
 from lcpool.ops.operator import is_traced
@@ -64,6 +66,8 @@ class Readout(nn.Module):
 
     def _of_parts(self, x: Tensor, graph: Graph) -> dict[str, Tensor]:
         """What PyG's aggregations give, by name."""
+        if isinstance(graph.sizes, Bounded):
+            raise NotCapturableError("PyG's aggregations would count rows that are no nodes")
         batch, size = graph.batch_vector(), graph.batch_size
         if graph.sizes is None:  # They need nodes sorted by graph.
             x, batch = (rows.index_select(0, graph.members.node) for rows in (x, batch))

@@ -36,6 +36,8 @@ def graph_sum(values: Tensor, graph: Graph) -> Tensor:
 def squared_norm(graph: Graph, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
     """‖A‖²_F of each graph; duplicate edges are added."""
     if isinstance(graph.edges, BoundedEdges):
+        if weight is not None:
+            raise NotCapturableError("its loss sums the squares of edge weights")
         return count_edges(graph.edges, graph).to(dtype)
     (source, target), num_nodes = graph.edge_index, graph.num_nodes
     keys, order = (source * num_nodes + target).sort(stable=True)

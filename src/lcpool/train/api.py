@@ -121,7 +121,7 @@ def train_runs(
     graphs = graphs.to(device)
     size = stack_size(graphs, architecture, protocol, len(numbers), stack)
     identity = {
-        "format": 3,
+        "format": 4,
         "dataset": graphs.name,
         "graphs": None if checkpoints is None else fingerprint(graphs),
         "settings": flat(architecture, protocol),

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lcpool.data import GraphBatch, GraphSet, Split
+from lcpool.data.checks import warn_once
 from lcpool.graph.capture import NotCapturableError
 from lcpool.models import Architecture, Backbone, Output, network_class
 from lcpool.train.checkpoint import Checkpoint
@@ -20,12 +21,11 @@ from lcpool.train.faults import is_fault, is_out_of_memory
 from lcpool.train.model import EVAL_BATCH
 from lcpool.train.protocol import EpochChoice, Protocol, seeded
 from lcpool.train.result import Predictions, Run
-from lcpool.train.stack import Stack, as_one
+from lcpool.train.stack import Stack, as_one, foreign_parts
 from lcpool.train.tasks import LOSS, TASKS, Task
-from lcpool.warn import warn_caller
 
 if TYPE_CHECKING:
-    from lcpool.train.stack.captured import Orders, Steps
+    from lcpool.train.stack.captured import Rooms, Steps
 
 
 class Evaluation(NamedTuple):
@@ -85,12 +85,15 @@ class Trainer:
             self.stack.model.parameters(), lr=protocol.lr, weight_decay=protocol.weight_decay,
             fused=graphs.x.is_cuda, capturable=graphs.x.is_cuda,
         )  # fmt: skip
+        # Torch would advise against ``capturable`` in the steps before the first capture.
+        self.optimizer._warned_capturable_if_run_uncaptured = True
         # Parameters and buffers that each rule chose, of all runs, also of those that have ended.
         self.best = {rule: _copy(self.stack.tensors()) for rule in self.rules}
         # By which the targets of each run are scaled.
         self.scale = self.task.scale(graphs.targets, [split.train for split in self.splits])
         self.capture = capture and graphs.x.is_cuda
         self._steps: Steps | None = None
+        self._rooms: Rooms = {}  # with which captured steps begin
 
     @property
     def epoch(self) -> int:
@@ -125,42 +128,54 @@ class Trainer:
         numbers = [self.runs[a].number for a in self.active]
         return seeded(self.protocol.network_seed(numbers, epoch), self.graphs.x.device)
 
-    def _captured(self, orders: Orders) -> Tensor | None:
-        """The sum of the losses of each run over its batches; None if steps cannot be captured."""
+    def _prepared(self, orders: dict[int, list[Tensor]]) -> Steps | None:
+        """The captured steps, ready for an epoch; None if there are none."""
+        if not self.capture:
+            return None
+        scored = self.protocol.selection_loss != "total"
+        val = {a: self.splits[a].val for a in self.active}
         try:
             if self._steps is None:
-                self._steps = self._make_steps(orders)
-            total = self._steps.train(orders)
+                self._steps = self._make_steps()
+            with self._random(epoch=0):
+                self._steps.prepare(
+                    [orders.get(a) for a in self.places],
+                    [val.get(a) for a in self.places] if scored else None, EVAL_BATCH,
+                )  # fmt: skip
         except Exception as error:
-            if is_fault(error) or is_out_of_memory(error):
+            # A smaller stack may fit into memory.
+            if is_fault(error) or (is_out_of_memory(error) and len(self.places) > 1):
                 raise
             self.capture = False
             self._drop_steps()
             why = str(error) if isinstance(error, NotCapturableError) else repr(error)
-            warn_caller(f"training steps are not captured, which takes longer: {why}.")
-            return None
-        return total[[self.places.index(a) for a in self.active]]
+            warn_once(f"training steps are not captured, which takes longer on a GPU: {why}.")
+        return self._steps
 
-    def _drop_steps(self) -> None:
-        """Forget captured steps: the stack changes."""
-        if self._steps is not None:
-            self._steps.close()
-            self._steps = None
-
-    def _make_steps(self, orders: Orders) -> Steps:
+    def _make_steps(self) -> Steps:
         from lcpool.train.stack.captured import Steps, columns_of
 
         if not isinstance(self.stack, Stack):
             raise NotCapturableError("the network cannot be stacked")
+        network: Any = self.stack.model
+        if theirs := foreign_parts(network):
+            raise NotCapturableError(f"{theirs} may read what is no node")
+        if network.edge_dims[0] is not None:
+            raise NotCapturableError("the convolutions read edge attributes")
         runs, scale = len(self.places), None if self.scale is None else self.scale[self.places]
 
         def losses(out: Output, batch: GraphBatch) -> Tensor:
             return run_losses(out, batch, runs, self.task, scale)
 
-        steps = Steps(self.stack, columns_of(self.graphs), runs, losses, self.optimizer)
-        with self._random(epoch=0):
-            steps.check(orders)
-        return steps
+        columns = columns_of(self.graphs)
+        return Steps(self.stack, columns, losses, self.optimizer, self._rooms)
+
+    def _drop_steps(self) -> None:
+        """Forget captured steps: the stack changes."""
+        self._rooms = {}
+        if self._steps is not None:
+            self._steps.close()
+            self._steps = None
 
     def _train(self) -> Tensor:
         """The mean training loss of each run over one epoch."""
@@ -168,13 +183,16 @@ class Trainer:
             a: self.protocol.batches(self.splits[a].train, self.runs[a].number, self.epoch + 1)
             for a in self.active
         }
-        total = None
-        if self.capture:
-            total = self._captured([orders.get(a) for a in self.places])
-        if total is None:
+        if (steps := self._prepared(orders)) is not None:
+            total = steps.train()[self._places_of(self.active)]
+        else:
             self._take_out_ended()
             total = self._train_eagerly(list(orders.values()))
         return total / len(orders[self.active[0]])
+
+    def _places_of(self, runs: Sequence[int]) -> list[int]:
+        """Where runs are in the stack."""
+        return [self.places.index(run) for run in runs]
 
     def _train_eagerly(self, orders: Sequence[Sequence[Tensor]]) -> Tensor:
         """The sum of the losses of each run over its batches."""
@@ -201,9 +219,8 @@ class Trainer:
         """
         runs, scale = len(indices), self._active_scale()
         if self._steps is not None and not total:
-            given = dict(zip(self.active, indices, strict=True))
-            scores = self._steps.scores([given.get(a) for a in self.places], EVAL_BATCH)
-            scores = scores[[self.places.index(a) for a in self.active]].flatten(0, 1)
+            scores = self._steps.scores()  # of the validation graphs
+            scores = scores[self._places_of(self.active)].flatten(0, 1)
             target = self.graphs.targets[torch.cat(list(indices)).to(scores.device)]
             losses, count = self.task.losses(scores, target, scale, runs)
             return Evaluation(
@@ -211,6 +228,7 @@ class Trainer:
                 self.task.outputs(scores, scale, runs),
                 target.view(runs, -1, *target.shape[1:]),
             )
+        self._take_out_ended()
         self.stack.model.eval()
         size = self.protocol.batch_size if total else EVAL_BATCH
         sums, known, outputs, targets = [], [], [], []
@@ -247,7 +265,7 @@ class Trainer:
             if positions:
                 to = torch.tensor([self.active[p] for p in positions], device=self.graphs.x.device)
                 of = torch.tensor(
-                    [self.places.index(self.active[p]) for p in positions], device=to.device
+                    self._places_of([self.active[p] for p in positions]), device=to.device
                 )
                 for name, tensor in self.stack.tensors().items():
                     self.best[rule][name].index_copy_(0, to, tensor.detach().index_select(0, of))
@@ -301,10 +319,11 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Everything that is needed to continue, as plain values and tensors."""
-        self._take_out_ended()
         return {
             "runs": [asdict(run) for run in self.runs],
             "active": self.active,
+            "places": self.places,
+            "rooms": self._rooms if self._steps is None else self._steps.rooms(),
             "seconds": self.seconds,
             "tensors": _copy(self.stack.tensors()),
             "optimizer": self.optimizer.state_dict(),
@@ -315,10 +334,13 @@ class Trainer:
         """Continue from the result of :meth:`state`."""
         self.runs = [Run.from_state(values) for values in state["runs"]]
         self.active, self.seconds = list(state["active"]), state["seconds"]
-        self.places = self.active.copy()
         self._drop_steps()
+        self.places, self._rooms = list(state["places"]), state["rooms"]
         self.stack.restore(state["tensors"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        # The state may be from another device.
+        on_gpu = {"fused": self.graphs.x.is_cuda, "capturable": self.graphs.x.is_cuda}
+        groups = [{**group, **on_gpu} for group in state["optimizer"]["param_groups"]]
+        self.optimizer.load_state_dict({**state["optimizer"], "param_groups": groups})
         device = self.graphs.x.device
         self.best = {rule: _copy(tensors, device) for rule, tensors in state["best"].items()}
 

@@ -1,6 +1,7 @@
 """Steps of a fixed shape compute what steps of exact shapes compute; their kernels interpreted."""
 
 import copy
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,8 @@ from lcpool.train.stack.captured import Steps
 from lcpool.train.stack.feed import Columns, Feed
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+# Rows that are no nodes hold anything, and numpy, which interprets kernels, warns of inf · 0.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 RUNS = 2
 LOOSE = {"rtol": 1e-3, "atol": 1e-3}
 CLOSE = {"rtol": 1e-5, "atol": 1e-6} if DEVICE.type == "cuda" else {"rtol": 1e-8, "atol": 1e-9}
@@ -83,10 +86,11 @@ def test_a_feed_cuts_the_batch_that_a_set_cuts(graphs, gpu_kernels):
 ORDERS = [0, 5, 2, 7, 9], [10, 2, 8, 1, 13]
 if DEVICE.type == "cuda":
     ORDERS = [0, 5, 2, 7, 9, 3, 11, 4, 6, 1, 8], [10, 2, 8, 1, 13, 12, 0, 3, 5, 7, 11]
-POOLS = (
-    "nopool", "topkpool", "sagpool", "lcpool", "lcpool*", "asapool", "diffpool", "mincutpool",
-    "dmon", "cellpool", "kmis", "edgepool", "graclus",
-)  # fmt: skip
+POOLS = ["topkpool", "lcpool*", "asapool", "diffpool", "cellpool"]
+if DEVICE.type == "cuda":  # tests/pool/test_bounded.py has others of these in less time
+    POOLS += [
+        "nopool", "sagpool", "lcpool", "mincutpool", "dmon", "kmis", "edgepool", "graclus",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -100,10 +104,11 @@ def test_steps_are_those_of_exact_shapes(graphs, gpu_kernels, pool, conv):
         for stack in (plain, fixed)
     ]
     columns = Columns(graphs)
-    steps = Steps(fixed, columns, RUNS, lambda out, b: run_losses(out, b, RUNS), optimizers[1])
+    steps = Steps(fixed, columns, lambda out, b: run_losses(out, b, RUNS), optimizers[1])
     orders = [list(torch.split(torch.tensor(order), 3)) for order in ORDERS]
-    steps.check(orders)
-    total = steps.train(orders)
+    val = [torch.tensor([7, 8, 9]), torch.tensor([11, 12, 13])]
+    steps.prepare(orders, val, 2)
+    total = steps.train()
     expected = torch.zeros(RUNS, dtype=torch.float64, device=DEVICE)
     for parts in zip(*orders, strict=True):
         batch = graphs.batch(torch.cat(parts))
@@ -119,20 +124,20 @@ def test_steps_are_those_of_exact_shapes(graphs, gpu_kernels, pool, conv):
     with torch.no_grad():
         batch = graphs.batch(torch.tensor([7, 8, 9, 11, 12, 13]))
         wanted = plain(batch, RUNS).logits.view(RUNS, 3, -1)
-    found = steps.scores([torch.tensor([7, 8, 9]), torch.tensor([11, 12, 13])], 2)
+    found = steps.scores()
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("pool", ["cellpool", "kmis", "edgepool", "graclus"])
+@pytest.mark.parametrize("pool", ["cellpool", "edgepool"])
 def test_partitions_of_partitions(graphs, gpu_kernels, poisoned, pool):
     stack = Stack(networks(graphs, pool=pool, poolings=2))
-    steps = Steps(stack, Columns(graphs), RUNS, lambda o, b: run_losses(o, b, RUNS), None)
-    steps.check([[torch.tensor([0, 1])], [torch.tensor([4, 3])]])
-    stack.model.eval()
+    steps = Steps(stack, Columns(graphs), lambda o, b: run_losses(o, b, RUNS), None)
     parts = torch.tensor([7, 8]), torch.tensor([9, 11])
+    steps.prepare([[torch.tensor([0, 1])], [torch.tensor([4, 3])]], parts, 2)
+    stack.model.eval()
     with torch.no_grad():
         wanted = stack(graphs.batch(torch.cat(parts)), RUNS).logits.view(RUNS, 2, -1)
-    torch.testing.assert_close(steps.scores(parts, 2), wanted, **CLOSE)
+    torch.testing.assert_close(steps.scores(), wanted, **CLOSE)
 
 
 @pytest.mark.parametrize("pool", ["random", "randomassign"])
@@ -141,20 +146,20 @@ def test_steps_that_draw_numbers(graphs, gpu_kernels, poisoned, pool):
     stack = Stack(networks(graphs, pool=pool))
     before = {name: value.clone() for name, value in stack.tensors().items()}
     optimizer = torch.optim.Adam(stack.model.parameters(), capturable=DEVICE.type == "cuda")
-    steps = Steps(stack, Columns(graphs), RUNS, lambda o, b: run_losses(o, b, RUNS), optimizer)
+    steps = Steps(stack, Columns(graphs), lambda o, b: run_losses(o, b, RUNS), optimizer)
     orders = [list(torch.split(torch.tensor(order), 4)) for order in ORDERS]
-    steps.check(orders)
-    total = steps.train(orders)
+    part = torch.tensor([7, 8, 9])
+    steps.prepare(orders, [part, part], 2)
+    total = steps.train()
     assert total.isfinite().all()
     after = stack.tensors()
     assert all(value.isfinite().all() for value in after.values())
     assert not all(torch.equal(value, before[name]) for name, value in after.items())
-    part = torch.tensor([7, 8, 9])
-    assert steps.scores([part, part], 2).isfinite().all()
+    assert steps.scores().isfinite().all()
 
 
-def trained(graphs, captured):
-    protocol = Protocol(epochs=9, batch_size=7, lr=0.01)
+def trained(graphs, captured, **options):
+    protocol = Protocol(epochs=9, batch_size=7, lr=0.01, **options)
     architecture = Architecture(pool="nopool", hidden=4)
     trainer = Trainer(graphs, architecture, protocol, range(3), capture=False)
     trainer.capture, sizes = captured, []
@@ -179,23 +184,55 @@ def test_runs_that_end_leave_the_others_as_they_are(graphs, gpu_kernels, monkeyp
             assert b.test[rule] == pytest.approx(figures, rel=1e-3, abs=1e-3)
 
 
-def test_a_state_in_the_middle_has_the_runs_that_go_on(graphs, gpu_kernels):
+def test_a_state_in_the_middle_goes_on(graphs, gpu_kernels):
+    """With an ended run still in the stack; where steps are not captured, it is taken out."""
     graphs = replace(graphs, x=graphs.x.float())
     protocol = Protocol(epochs=9, patience=9, batch_size=7)
     architecture = Architecture(pool="nopool", hidden=4)
-    first, second = (
-        Trainer(graphs, architecture, protocol, range(3), capture=False) for _ in range(2)
+    first, same, eager = (
+        Trainer(graphs, architecture, protocol, range(3), capture=False) for _ in range(3)
     )
-    first.capture = True
+    first.capture = same.capture = True
     first.train_epoch()
     first.runs[1].diverged = 1  # it ends
     first._drop_ended()
     assert (first.active, first.places) == ([0, 2], [0, 1, 2])
-    second.load_state(copy.deepcopy(first.state()))
-    assert second.places == [0, 2]
-    first.train_epoch()
-    second.train_epoch()
-    for a, b in zip(first.runs, second.runs, strict=True):
-        torch.testing.assert_close(
-            torch.tensor(a.curves), torch.tensor(b.curves), rtol=1e-4, atol=1e-5
-        )
+    for other in (same, eager):
+        other.load_state(copy.deepcopy(first.state()))
+    for trainer in (first, same, eager):
+        trainer.train_epoch()
+    assert same.places == [0, 1, 2]
+    assert same._steps.rooms() == first._steps.rooms()
+    assert eager.places == [0, 2]
+    for a, b, c in zip(first.runs, same.runs, eager.runs, strict=True):
+        assert a.curves == b.curves
+        torch.testing.assert_close(torch.tensor(a.curves), torch.tensor(c.curves), **LOOSE)
+
+
+def test_epochs_chosen_by_the_loss_of_training(graphs, gpu_kernels, monkeypatch):
+    """The stack is evaluated as it trains, without the runs that have ended."""
+    monkeypatch.setattr(Run, "ended", lambda run, _: run.epochs >= 1 + run.number)
+    graphs = replace(graphs, x=graphs.x.float())
+    plain, fixed = (trained(graphs, way, selection_loss="total")[0] for way in (False, True))
+    for a, b in zip(plain.runs, fixed.runs, strict=True):
+        torch.testing.assert_close(torch.tensor(b.curves), torch.tensor(a.curves), **LOOSE)
+
+
+def test_a_stack_refuses_graphs_of_other_runs(graphs):
+    stack = Stack(networks(graphs, pool="nopool"))
+    with pytest.raises(ValueError, match="3"):
+        stack(graphs.batch(torch.tensor([0, 1, 2])), 3)
+
+
+@pytest.mark.parametrize("options", [{"readout": "mean+std"}, {"pool": "page_poolings:KMIS"}])
+def test_parts_of_others_are_not_captured(graphs, gpu_kernels, options):
+    """They may count rows that are no nodes; a warning says so once, and training goes on."""
+    graphs = replace(graphs, x=graphs.x.float())
+    architecture = Architecture(hidden=4, **options)
+    trainer = Trainer(graphs, architecture, Protocol(batch_size=7), range(1), capture=False)
+    trainer.capture = True
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        trainer.train_epoch()
+    assert not trainer.capture
+    assert sum("captured" in str(warning.message) for warning in said) == 1

@@ -9,6 +9,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
+from lcpool.graph.assignment import positions
 from lcpool.graph.bounded import Bounded, BoundedEdges
 from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.edges import Neighbours
@@ -24,7 +25,7 @@ ENTRIES = 128
 
 def kept_edges(edges: BoundedEdges, perm: Tensor) -> BoundedEdges:
     """A(î, î), the edges between kept nodes; neighbours keep their order."""
-    place = places(perm, edges.num_nodes)
+    place = positions(perm, edges.num_nodes)
     counts = perm.new_empty(perm.numel() + 1)
     given = (edges.out.ptr, edges.out.node, place, perm)
     count_kept[(perm.numel(),)](*given, counts, BLOCK, num_warps=1)
@@ -42,7 +43,7 @@ def clusters_within(
     most = int(plan.kept.counts[0])
     if not fits(edges.num_nodes, kept.perm.numel(), most):
         raise NotCapturableError("its graphs are so large that they are connected by sorting")
-    place = places(kept.perm, edges.num_nodes) if kept.place is None else kept.place
+    place = positions(kept.perm, edges.num_nodes) if kept.place is None else kept.place
     names = place, kept.perm
     graphs = ClusterLayout(batch, kept.batch, plan.kept.ptr, most)
     return of_bits(*layered(edges, hops), names, graphs, self_loops, edges, hops)
@@ -73,13 +74,6 @@ def reverse_edges(edges: BoundedEdges) -> Tensor:
     given = (ptr, node, edges.source, reverse, rows, steps)
     find_reverse[(cdiv(node.numel(), ENTRIES),)](*given, edges.ascending, ENTRIES)
     return reverse
-
-
-def places(perm: Tensor, size: int) -> Tensor:
-    """The position of each node in ``perm``, −1 if it is not there."""
-    where = perm.new_full((size + 1,), -1)  # a last row for what is no node
-    numbers = torch.arange(perm.numel(), device=perm.device)
-    return where.index_copy_(0, perm.where(perm >= 0, size), numbers)[:size]
 
 
 @kernel

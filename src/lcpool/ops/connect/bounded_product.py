@@ -21,12 +21,12 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.graph.assignment import Assignment
+from lcpool.graph.assignment import Assignment, positions
 from lcpool.graph.bounded import Bounded, BoundedEdges
 from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.edges import Neighbours
 from lcpool.graph.precision import wide
-from lcpool.ops.connect.bounded import BLOCK, ENTRIES, clusters_within, places
+from lcpool.ops.connect.bounded import BLOCK, ENTRIES, clusters_within
 from lcpool.ops.connect.gpu import clusters_of, columns, row_times_column
 from lcpool.ops.launch import cdiv, kernel
 from lcpool.ops.topk import KeepPlan, Kept
@@ -48,7 +48,8 @@ def plus_identity(edges: BoundedEdges, sizes: Bounded) -> BoundedEdges:
     write_with_loop[(rows,)](ptr, node, last, found, to_node, source, BLOCK, num_warps=1)
 
     def reach(hops: float) -> int:
-        return room if hops == 1 else edges.reach(hops)  # which counts each node with itself
+        # A node without edges is within reach of itself now.
+        return room if hops == 1 else edges.reach(hops) + rows
 
     return BoundedEdges(Neighbours(found, to_node), reach, edges.distinct, source, loops=True)
 
@@ -60,7 +61,7 @@ def connect_bounded(
     if not edges.loops or S.node_index is not edges.out.node or S.weight is None:
         raise NotCapturableError("its assignment has no entry for each edge of A + I, in order")
     assert isinstance(plan.sizes, Bounded)
-    kept = kept._replace(place=places(kept.perm, edges.num_nodes))
+    kept = kept._replace(place=positions(kept.perm, edges.num_nodes))
     found = clusters_within(edges, kept, batch, plan, self_loops, HOPS)
     # At least Σ n_g k_g.
     most = int(plan.kept.counts[0])

@@ -373,8 +373,9 @@ def write_edges(of_cluster, first, graphs, stride, found, ptr, edges, total, WOR
         flags = tl.reshape((bits[:, None] >> tl.arange(0, 32)[None, :]) & 1, (WORDS * 32,))
         q = zero + block * 32 + tl.arange(0, WORDS * 32)
         at = done + tl.cumsum(flags, 0) - 1
-        tl.store(edges + at, tl.zeros((WORDS * 32,), tl.int64) + p, flags == 1)
-        tl.store(edges + total + at, q.to(tl.int64), flags == 1)
+        here = (flags == 1) & (at < total)  # a bound that is too low must not break memory
+        tl.store(edges + at, tl.zeros((WORDS * 32,), tl.int64) + p, here)
+        tl.store(edges + total + at, q.to(tl.int64), here)
         done += tl.sum(flags)
 
 

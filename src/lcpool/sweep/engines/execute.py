@@ -137,7 +137,7 @@ def train_stack(
         backbones,
     )  # fmt: skip
     mates = [[cell.id, number] for cell, number in runs]
-    checkpoint = Checkpoint(task.checkpoints, {"sweep": 2, "runs": mates})
+    checkpoint = Checkpoint(task.checkpoints, {"sweep": 3, "runs": mates})
     for _ in training(trainer, checkpoint, notes.append, asked_to_stop, task.deadline):
         yield from map(Noted, notes)
         notes.clear()

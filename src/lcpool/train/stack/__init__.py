@@ -52,7 +52,7 @@ class Stack:
     def __init__(self, models: Sequence[Backbone]) -> None:
         if (reason := why_not_stacked(models[0])) is not None:
             raise CannotStackError(reason)
-        self.model = copy.deepcopy(models[0])
+        self.model, self.runs = copy.deepcopy(models[0]), len(models)
         self.levels: dict[int, RunRows] = {}  # of the current batch
         self.edge_levels: set[int] = set()  # where layers work on edges
         self.leaves: dict[str, Stacked | StackedReadouts] = {}
@@ -92,6 +92,8 @@ class Stack:
         self.leaves[name] = leaf
 
     def __call__(self, graphs: GraphBatch, runs: int) -> Output:
+        if runs != self.runs:  # Kernels would read the parameters of other runs.
+            raise ValueError(f"a stack of {self.runs} runs got graphs of {runs}.")
         self.levels.clear()
         self.levels[GRAPHS] = RunRows([graphs.batch_size // runs] * runs, graphs.x.device)
         self._lay_out_nodes(0, graphs.graph)
@@ -134,6 +136,7 @@ class Stack:
 
     def keep(self, positions: Tensor, optimizer: torch.optim.Optimizer) -> None:
         """Keep only some of the runs, with their part of the optimizer's state."""
+        self.runs = positions.numel()
         kept: dict[nn.Parameter, nn.Parameter] = {}
         for leaf in self.leaves.values():
             for name, old in list(leaf.named_parameters()):
@@ -155,6 +158,7 @@ class Stack:
         """Load the result of :meth:`tensors`, also of another number of runs."""
         for name, value in self.tensors().items():
             value.data = tensors[name].to(value.device, copy=True)
+            self.runs = len(value)
 
 
 class Single:

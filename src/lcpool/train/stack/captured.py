@@ -10,6 +10,7 @@ step.
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -20,14 +21,16 @@ from torch import Tensor
 
 from lcpool.data import GraphBatch, GraphSet
 from lcpool.graph.capture import NotCapturableError, host_apart
-from lcpool.train.faults import is_out_of_memory
 from lcpool.train.stack import Stack
 from lcpool.train.stack.feed import Columns, Feed, NotCountedError
-from lcpool.warn import warn_caller
 
 Work = Callable[[GraphBatch, Tensor], None]
 # The batches of each run, numbers of graphs on the host; None for a run that has ended.
 Orders = Sequence[Sequence[Tensor] | None]
+# The graphs of each run to score, likewise.
+Indices = Sequence[Tensor | None]
+# The rooms of the feeds of training (True) and of scoring, by the number of graphs of each run.
+Rooms = dict[bool, dict[int, dict[Any, int]]]
 
 
 class Capturer:
@@ -40,22 +43,25 @@ class Capturer:
 
     def aside(self, work: Callable[[], None]) -> None:
         """Call ``work`` on the stream of captures."""
-        current = torch.cuda.current_stream(self.stream.device)
-        self.stream.wait_stream(current)
-        with torch.cuda.stream(self.stream):
-            work()
-        current.wait_stream(self.stream)
+        with torch.cuda.device(self.stream.device):
+            current = torch.cuda.current_stream()
+            self.stream.wait_stream(current)
+            with torch.cuda.stream(self.stream):
+                work()
+            current.wait_stream(self.stream)
 
     def capture(self, work: Callable[[], None]) -> Any:
         """What ``work`` does, as a graph to be replayed."""
         graph: Any = torch.cuda.CUDAGraph()
-        # Other threads of this process may go on working. Garbage may be earlier graphs: freeing
-        # these during a capture would end it.
+        # Garbage may be earlier graphs: freeing these during a capture would end it.
         collects = gc.isenabled()
         gc.disable()
         try:
-            with torch.cuda.graph(
-                graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
+            with (
+                torch.cuda.device(self.stream.device),
+                torch.cuda.graph(
+                    graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
+                ),
             ):
                 work()
         finally:
@@ -66,6 +72,8 @@ class Capturer:
 
 class Replayed:
     """``work(batch, step)`` for one batch after the other of one shape; ``step`` counts them.
+
+    The first call works as usual, which compiles kernels; the second is captured.
 
     Args:
         feed: makes the batches.
@@ -81,55 +89,48 @@ class Replayed:
         self.warm = False
         self.captured: Any = None
 
-    def __call__(self, batches: Tensor) -> None:
-        """Go through batches, ``[steps, graphs]``, numbers of graphs on the host."""
+    def load(self, batches: Tensor) -> bool:
+        """Prepare for batches, ``[steps, graphs]`` on the host; return whether the shape stays."""
+        stays = self.feed.load(batches)
         if len(batches) > len(self.table):
             self.table = torch.empty_like(batches, device=self.table.device)
-            self.warm = False
-        if not self.feed.load(batches):
-            self.warm = False
-        if not self.warm:
+            self.close()
+        if not stays:
             self.close()
         self.table[: len(batches)] = batches.to(self.table.device)
         self.step.zero_()
-        for _ in range(len(batches)):
-            self._next()
+        return stays
 
-    def _next(self) -> None:
-        if self.captured is not None:
-            self.captured.replay()
-        elif self.capturer is None:
+    def run(self, steps: int) -> None:
+        """Go through the first of the batches that were loaded."""
+        for _ in range(steps):
+            if self.captured is None:
+                self._first_ones()
+            else:
+                self.captured.replay()
+
+    def _first_ones(self) -> None:
+        if self.capturer is None:
             self._work()
         elif not self.warm:
             self.capturer.aside(self._work)
             self.warm = True
         else:
-            self._capture(self.capturer)
-
-    def _capture(self, capturer: Capturer) -> None:
-        """Capture a step and replay it; where a library cannot be captured, go on without."""
-        try:
-            self.captured = capturer.capture(self._work)
-        except RuntimeError as error:
-            if is_out_of_memory(error):
-                raise
-            warn_caller(f"training steps are not captured, which takes longer: {error!r}")
-            self.capturer = None
-            self._work()
-        else:
+            self.captured = self.capturer.capture(self._work)
             self.captured.replay()
-
-    def close(self) -> None:
-        """Free the graph and its memory."""
-        if self.captured is not None:
-            self.captured.reset()
-            self.captured = None
 
     def _work(self) -> None:
         with host_apart():
             picked = self.table.index_select(0, self.step).view(-1)
             self.work(self.feed.cut(picked), self.step)
             self.step += 1
+
+    def close(self) -> None:
+        """Free the graph and its memory."""
+        self.warm = False
+        if self.captured is not None:
+            self.captured.reset()
+            self.captured = None
 
 
 class Steps:
@@ -138,40 +139,89 @@ class Steps:
     Args:
         stack: the networks.
         columns: the graphs.
-        runs: how many networks there are.
         losses: the training loss of each run, from the output of the stack and the batch.
         optimizer: of the parameters of the stack.
+        rooms: those of :meth:`rooms`, to go on with the same shapes.
     """
 
     def __init__(
         self,
         stack: Stack,
         columns: Columns,
-        runs: int,
         losses: Callable[[Any, GraphBatch], Tensor],
         optimizer: torch.optim.Optimizer,
+        rooms: Rooms | None = None,
     ) -> None:
-        self.stack, self.columns, self.runs = stack, columns, runs
+        self.stack, self.columns, self.runs = stack, columns, stack.runs
         self.losses, self.optimizer = losses, optimizer
         self.parameters = list(stack.model.parameters())
-        self.hops: set[float] = {1}
+        self.given, self.hops = rooms or {}, {1.0}
         device = columns.graphs.x.device
-        self.total = torch.zeros(runs, dtype=torch.float64, device=device)
+        self.total = torch.zeros(self.runs, dtype=torch.float64, device=device)
         self.capturer = Capturer(device) if device.type == "cuda" else None
         self.training: dict[int, Replayed] = {}
-        self.scoring: dict[int, tuple[Replayed, Tensor]] = {}
+        self.scoring: dict[int, Replayed] = {}
+        self.steps: list[tuple[int, int]] = []  # how many of each size
+        self.scored = (0, 0, 0)  # how many graphs at a time, how many times, and graphs of a run
+        self.out = columns.graphs.x.new_empty(0)
 
-    def train(self, orders: Orders) -> Tensor:
-        """A step for each batch of graphs of each run, None for a run that has ended.
+    def prepare(self, orders: Orders, indices: Indices | None, most: int) -> None:
+        """Make room for an epoch: batches to train on, and graphs to score, ``most`` at a time.
 
-        Returns the sum of the losses of each run.
+        Raises:
+            NotCapturableError: if a step would need the host. Then nothing has changed.
         """
+        self.steps = []
+        for size, batches in self._tables(orders):
+            self._prepare(self.training, size, batches, self._train)
+            self.steps.append((size, len(batches)))
+        if indices is not None:
+            size, batches = self._filled(indices, most)
+            self.scored = size, len(batches), max(len(one) for one in indices if one is not None)
+            shape = len(batches), self.runs * size, self.columns.graphs.num_outputs
+            if self.out.shape[1:] != shape[1:] or len(self.out) < shape[0]:
+                self.out = self.out.new_empty(shape)
+                for replayed in self.scoring.values():
+                    replayed.close()
+            self._prepare(self.scoring, size, batches, self._score)
+
+    def _prepare(self, known: dict[int, Replayed], size: int, batches: Tensor, work: Work) -> None:
+        is_new = size not in known
+        if is_new:
+            feed = Feed(self.columns, self.runs, size, self.hops)
+            feed.rooms |= self.given.get(known is self.training, {}).get(size, {})
+            known[size] = Replayed(feed, work, self.capturer)
+        if not known[size].load(batches) or is_new:
+            self._check(known[size].feed, batches, known is self.training)
+
+    def _check(self, feed: Feed, batches: Tensor, gradients: bool) -> None:
+        """Make the first step, which changes nothing, without the host."""
+        self.stack.model.eval()  # no running statistics are changed
+        picked = batches[0].to(self.total.device)
+        try:
+            with host_apart(), refused_waits(picked.device), torch.set_grad_enabled(gradients):
+                batch = feed.cut(picked)
+                loss = self.losses(self.stack(batch, self.runs), batch).sum()
+                if gradients:
+                    torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        except NotCountedError as missing:
+            self.hops.add(missing.hops)
+            feed.rooms[missing.hops] = 0
+            feed.load(batches)
+        except RuntimeError as error:
+            if "synchronizing CUDA" not in str(error):
+                raise
+            raise NotCapturableError("the host waits for the device in it") from error
+        else:
+            return
+        self._check(feed, batches, gradients)
+
+    def train(self) -> Tensor:
+        """The steps that were prepared; the sum of the losses of each run."""
         self.total.zero_()
         self.stack.model.train()
-        for size, batches in self._tables(orders):
-            if size not in self.training:
-                self.training[size] = self._replayed(size, self._train)
-            self.training[size](batches)
+        for size, steps in self.steps:
+            self.training[size].run(steps)
         return self.total
 
     def _tables(self, orders: Orders) -> Iterator[tuple[int, Tensor]]:
@@ -194,12 +244,16 @@ class Steps:
         self.optimizer.zero_grad(set_to_none=True)
 
     @torch.no_grad()
-    def scores(self, indices: Sequence[Tensor | None], most: int) -> Tensor:
-        """The scores of some graphs of each run, ``[runs, graphs, outputs]``; None for ended runs.
-
-        The networks get ``most`` graphs at a time.
-        """
+    def scores(self) -> Tensor:
+        """The scores of the graphs that were prepared, ``[runs, graphs, outputs]``."""
         self.stack.model.eval()
+        size, steps, count = self.scored
+        self.scoring[size].run(steps)
+        by_run = self.out[:steps].view(steps, self.runs, size, -1).transpose(0, 1)
+        return by_run.reshape(self.runs, steps * size, -1)[:, :count]
+
+    def _filled(self, indices: Indices, most: int) -> tuple[int, Tensor]:
+        """How many graphs of each run to score at a time, and these, filled up with empty ones."""
         count = max(len(index) for index in indices if index is not None)
         size = min(count, most)
         steps = -(-count // size)
@@ -207,57 +261,23 @@ class Steps:
         for row, index in zip(filled, indices, strict=True):
             if index is not None:
                 row[: len(index)] = index
-        if size in self.scoring and len(self.scoring[size][1]) < steps:
-            self.scoring.pop(size)[0].close()
-        if size not in self.scoring:
-            outputs = self.columns.graphs.num_outputs
-            out = self.columns.graphs.x.new_empty(steps, self.runs * size, outputs)
-            self.scoring[size] = self._replayed(size, self._write_to(out)), out
-        replayed, out = self.scoring[size]
-        replayed(filled.view(self.runs, steps, size).transpose(0, 1).reshape(steps, -1))
-        by_run = out[:steps].view(steps, self.runs, size, -1).transpose(0, 1)
-        return by_run.reshape(self.runs, steps * size, -1)[:, :count]
+        return size, filled.view(self.runs, steps, size).transpose(0, 1).reshape(steps, -1)
 
-    def _write_to(self, out: Tensor) -> Work:
-        def work(batch: GraphBatch, step: Tensor) -> None:
-            scores = self.stack(batch, self.runs).logits
-            out.index_copy_(0, step, scores.unsqueeze(0))
+    def _score(self, batch: GraphBatch, step: Tensor) -> None:
+        scores = self.stack(batch, self.runs).logits
+        self.out.index_copy_(0, step, scores.unsqueeze(0))
 
-        return work
-
-    def _replayed(self, size: int, work: Work) -> Replayed:
-        feed = Feed(self.columns, self.runs, size, self.hops)
-        return Replayed(feed, work, self.capturer)
+    def rooms(self) -> Rooms:
+        """The rooms of all shapes: where numbers are drawn, they depend on these."""
+        return {
+            trains: {size: dict(one.feed.rooms) for size, one in known.items()}
+            for trains, known in ((True, self.training), (False, self.scoring))
+        }
 
     def close(self) -> None:
         """Free all graphs and their memory."""
-        for replayed in (*self.training.values(), *(one for one, _ in self.scoring.values())):
+        for replayed in (*self.training.values(), *self.scoring.values()):
             replayed.close()
-
-    def check(self, orders: Orders) -> None:
-        """Raise a ``NotCapturableError`` if a step would need the host.
-
-        It makes the first step, in the shape of those that follow, and changes nothing.
-        """
-        self.stack.model.eval()  # no running statistics are changed
-        size, batches = next(self._tables(orders))
-        feed = Feed(self.columns, self.runs, size, self.hops)
-        feed.load(batches)
-        picked = batches[0].to(self.total.device)
-        try:
-            with host_apart(), refused_waits(picked.device):
-                batch = feed.cut(picked)
-                loss = self.losses(self.stack(batch, self.runs), batch).sum()
-                torch.autograd.grad(loss, self.parameters, allow_unused=True)
-        except NotCountedError as missing:
-            self.hops.add(missing.args[0])
-        except RuntimeError as error:
-            if "synchronizing CUDA" not in str(error):
-                raise
-            raise NotCapturableError("the host waits for the device in it") from error
-        else:
-            return
-        self.check(orders)
 
 
 @contextmanager
@@ -267,14 +287,16 @@ def refused_waits(device: torch.device) -> Iterator[None]:
         yield
         return
     mode = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that this mode does not see everything
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:
         torch.cuda.set_sync_debug_mode(mode)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def columns_of(graphs: GraphSet) -> Columns:
     """The columns of a set, made once for all its trainings."""
     return Columns(graphs)

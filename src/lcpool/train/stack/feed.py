@@ -32,7 +32,11 @@ SPARE, ROUND = 1.05, 16
 
 
 class NotCountedError(LookupError):
-    """A feed was asked for a number of hops, the argument, that it was not told of."""
+    """A feed was asked for the pairs within a number of hops that it was not told of."""
+
+    def __init__(self, hops: float) -> None:
+        super().__init__(f"pairs of nodes at most {hops} hops apart were not counted")
+        self.hops = hops
 
 
 class Columns:
@@ -123,28 +127,24 @@ class Feed:
         self.columns, self.runs, self.size = columns, runs, size
         self.graphs = runs * size
         self.rooms: dict[Any, int] = dict.fromkeys(("nodes", "longest", *hops), 0)
-        self.batches = torch.empty(0, self.graphs, dtype=torch.int64)  # of an epoch, on the host
 
     def load(self, batches: Tensor) -> bool:
-        """Make room for these batches, ``[steps, graphs]``; return whether there was enough."""
-        self.batches = batches
-        wanted = {key: self._needed(key) for key in self.rooms}
+        """Make room for batches, ``[steps, graphs]`` on the host; return whether there was enough.
+
+        Where there was not, all rooms are made anew, a little larger than is needed.
+        """
+        wanted = {key: self._needed(key, batches) for key in self.rooms}
         enough = all(self.rooms[key] >= n for key, n in wanted.items())
         if not enough:
-            self.rooms = {key: self._with_spare(n) for key, n in wanted.items()}
+            for key, n in wanted.items():
+                self.rooms[key] = cdiv(int(n * SPARE) + 1, ROUND) * ROUND
         return enough
 
-    def _needed(self, key: Any) -> int:
+    def _needed(self, key: Any, batches: Tensor) -> int:
         nodes = key in ("nodes", "longest")
         of_graph = self.columns.of_graph[0] if nodes else self.columns.reach(key)
-        counts = of_graph[self.batches].view(len(self.batches), self.runs, self.size)
-        counts = counts.sum(2)
+        counts = of_graph[batches].view(len(batches), self.runs, self.size).sum(2)
         return int((counts if key == "longest" else counts.sum(1)).max())
-
-    @staticmethod
-    def _with_spare(count: int) -> int:
-        """A round number somewhat larger than ``count``."""
-        return cdiv(int(count * SPARE) + 1, ROUND) * ROUND
 
     def reach(self, hops: float) -> int:
         """Room for pairs of nodes at most ``hops`` apart."""

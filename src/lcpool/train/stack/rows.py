@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lcpool.graph.bounded import Bounded
+from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.sizes import owners, send
 
 GRAPHS = -1  # the level after the readout
@@ -120,6 +121,12 @@ class BoundedRows(RunRows):
 
     def all_have(self, count: int) -> bool:
         return False
+
+    def parts(self, x: Tensor) -> tuple[Tensor, ...]:
+        raise NotCapturableError("its layers work run by run: features are not float32")
+
+    def padded(self, x: Tensor) -> Tensor:
+        raise NotCapturableError("its layers fill up the rows of runs")
 
     @cached_property
     def table(self) -> Tensor:
