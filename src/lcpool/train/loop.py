@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from lcpool.data import GraphBatch, GraphSet, Split
-from lcpool.data.checks import warn_once
 from lcpool.graph.capture import NotCapturableError
 from lcpool.models import Architecture, Backbone, Output, network_class
 from lcpool.train.checkpoint import Checkpoint
@@ -46,7 +45,7 @@ class Trainer:
         numbers: the numbers of the runs.
         splits: the split of each run, if it is not the protocol's for its number.
         backbones: the backbone of each run, if it is not the architecture's.
-        capture: on a GPU, capture steps and replay them, where that is possible; a warning says why
+        capture: on a GPU, capture steps and replay them, where that is possible; ``notes`` say why
             where it is not.
 
     Raises:
@@ -92,6 +91,7 @@ class Trainer:
         # By which the targets of each run are scaled.
         self.scale = self.task.scale(graphs.targets, [split.train for split in self.splits])
         self.capture = capture and graphs.x.is_cuda
+        self.notes: list[str] = []  # for the user
         self._steps: Steps | None = None
         self._rooms: Rooms = {}  # with which captured steps begin
 
@@ -149,7 +149,7 @@ class Trainer:
             self.capture = False
             self._drop_steps()
             why = str(error) if isinstance(error, NotCapturableError) else repr(error)
-            warn_once(f"training steps are not captured, which takes longer on a GPU: {why}.")
+            self.notes.append(f"training steps are not captured, which takes longer: {why}.")
         return self._steps
 
     def _make_steps(self) -> Steps:
@@ -355,8 +355,8 @@ def training(
     """Train until every run has ended, and test; continue from the checkpoint if there is one.
 
     Yields the trainer after each epoch. At the end it has ``tested``, unless it was stopped: then a
-    checkpoint was written. If none can be written, training goes on, and ``note`` is called once
-    with a message for the user. An epoch that would end after ``deadline`` (in seconds since 1970),
+    checkpoint was written. ``note`` is called with messages for the user: once if no checkpoint can
+    be written, after which training goes on, and with those of the trainer. An epoch that would end after ``deadline`` (in seconds since 1970),
     if it took as long as the one before, is not begun.
     """
     if (state := checkpoint.load(trainer.graphs.x.device)) is not None:
@@ -366,6 +366,8 @@ def training(
         stop = asked_to_stop() or time.time() + trainer.pace > deadline
         if not stop:
             trainer.train_epoch()
+        while trainer.notes:
+            note(trainer.notes.pop(0))
         try:
             if trainer.epoch:
                 checkpoint.save(trainer.state, now=stop or trainer.ended)
