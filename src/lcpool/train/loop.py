@@ -355,9 +355,9 @@ def training(
     """Train until every run has ended, and test; continue from the checkpoint if there is one.
 
     Yields the trainer after each epoch. At the end it has ``tested``, unless it was stopped: then a
-    checkpoint was written. ``note`` is called with messages for the user: once if no checkpoint can
-    be written, after which training goes on, and with those of the trainer. An epoch that would end after ``deadline`` (in seconds since 1970),
-    if it took as long as the one before, is not begun.
+    checkpoint was written. ``note`` is called with messages for the user: those of the trainer, and
+    once if no checkpoint can be written, after which training goes on. An epoch that would end
+    after ``deadline`` (in seconds since 1970), if it took as long as the one before, is not begun.
     """
     if (state := checkpoint.load(trainer.graphs.x.device)) is not None:
         trainer.load_state(state)
