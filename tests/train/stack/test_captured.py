@@ -85,10 +85,11 @@ def test_a_feed_cuts_the_batch_that_a_set_cuts(graphs, gpu_kernels):
 ORDERS = [0, 5, 2, 7, 9], [10, 2, 8, 1, 13]
 if DEVICE.type == "cuda":
     ORDERS = [0, 5, 2, 7, 9, 3, 11, 4, 6, 1, 8], [10, 2, 8, 1, 13, 12, 0, 3, 5, 7, 11]
-POOLS = ["topkpool", "lcpool*", "asapool", "diffpool", "cellpool"]
+POOLS = ["topkpool", "lcpool", "asapool", "diffpool"]
 if DEVICE.type == "cuda":  # tests/pool/test_bounded.py has others of these in less time
     POOLS += [
-        "nopool", "sagpool", "lcpool", "mincutpool", "dmon", "kmis", "edgepool", "graclus",
+        "nopool", "sagpool", "lcpool*", "mincutpool", "dmon", "cellpool", "kmis", "edgepool",
+        "graclus",
     ]  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def test_steps_are_those_of_exact_shapes(graphs, gpu_kernels, pool, conv):
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("pool", ["cellpool", "edgepool"])
+@pytest.mark.parametrize("pool", POOLS[-4:] if DEVICE.type == "cuda" else ["cellpool"])
 def test_partitions_of_partitions(graphs, gpu_kernels, poisoned, pool):
     stack = Stack(networks(graphs, pool=pool, poolings=2))
     steps = Steps(stack, Columns(graphs), lambda o, b: run_losses(o, b, RUNS), None)
@@ -139,7 +140,9 @@ def test_partitions_of_partitions(graphs, gpu_kernels, poisoned, pool):
     torch.testing.assert_close(steps.scores(), wanted, **CLOSE)
 
 
-@pytest.mark.parametrize("pool", ["random", "randomassign"])
+@pytest.mark.parametrize(
+    "pool", ["random", "randomassign"] if DEVICE.type == "cuda" else ["randomassign"]
+)
 def test_steps_that_draw_numbers(graphs, gpu_kernels, poisoned, pool):
     """Steps of exact shapes draw other numbers: there is nothing to compare them with."""
     stack = Stack(networks(graphs, pool=pool))
