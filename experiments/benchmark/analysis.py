@@ -6,6 +6,7 @@ marks. What it judges is fixed in that plan.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +19,7 @@ from lcpool.report.findings import findings
 from lcpool.report.tables import Markdown, verdict_rows
 from lcpool.report.words import signed
 from lcpool.settings import PAPER_CONVS
-from lcpool.sweep.grid import PAPER_DATASETS
+from lcpool.sweep.grid import PAPER_DATASETS, Grid, read_grids
 from lcpool.sweep.results import Results
 
 HERE = Path(__file__).parent
@@ -32,8 +33,48 @@ STYLE = Markdown()
 def main() -> None:
     """Print the result and write it into the plan."""
     files = sorted(HERE.glob("runs-main*.csv"))
-    text = written(Results.read(*files)) if files else "No runs yet."
+    text = answered(Results.read(*files)) if files else "No runs yet."
     write_block(HERE / "README.md", COMMAND, text)
+
+
+def answered(results: Results) -> str:
+    """How much of the plan there is, and everything about the datasets that are complete."""
+    grids = read_grids(HERE / "main.toml", {})
+    planned = len(grids[0].datasets)
+    done = complete(results, grids)
+    partial = sorted(set(results.runs["dataset"]) - set(done))
+    said = [f"{len(done)} of {planned} datasets are complete: {', '.join(done) or 'none'}."]
+    if len(done) < planned:
+        said.insert(0, "**Preliminary.** The verdicts are those of all datasets.")
+    if partial:
+        said.append(f"Left out, as not all of their cells were tried: {', '.join(partial)}.")
+    if not done:
+        return " ".join(said)
+    counted = results.where(dataset=done)
+    devices = counted.runs.groupby("device", sort=False)["dataset"].unique()
+    said += [f"Trained on {name}: {', '.join(datasets)}." for name, datasets in devices.items()]
+    return f"{' '.join(said)}\n\n{written(counted)}"
+
+
+def complete(results: Results, grids: Sequence[Grid]) -> list[str]:
+    """The datasets of which every cell of the grids has all its runs, or failed."""
+    names = ["backbone", "conv", "pool"]
+    runs = results.runs
+    counts = runs.groupby(["dataset", *names]).size()
+    failed = {failure.names for failure in results.failures}
+    cells = [
+        (tuple(getattr(network, name) for name in names), grid.runs)
+        for grid in grids
+        for network, _ in grid.configurations()
+    ]
+    return [
+        name
+        for name in dict.fromkeys(runs["dataset"])
+        if all(
+            (name, *cell) in failed or counts.get((name, *cell), 0) >= wanted
+            for cell, wanted in cells
+        )
+    ]
 
 
 def written(results: Results) -> str:

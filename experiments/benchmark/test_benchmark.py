@@ -16,7 +16,7 @@ from lcpool.report.verdict import FAMILIES
 from lcpool.settings import ALL_POOLS
 from lcpool.sweep.grid import PAPER_DATASETS, Grid, read_grids
 from lcpool.sweep.predictions import KeptPredictions
-from lcpool.sweep.results import Results, key
+from lcpool.sweep.results import Failure, Results, key
 
 HERE = Path(__file__).parent
 
@@ -98,6 +98,24 @@ def test_a_sweep_that_has_only_begun():
     assert own is None
     assert other is None
     assert analysis.written(results)
+
+
+def test_datasets_count_when_every_cell_was_tried():
+    results = made_up(("COX2", "MUTAG"))
+    wanted = [
+        Grid.of(
+            datasets=["COX2", "MUTAG"], backbones="plain", convs="graphconv", runs=5,
+            pools=["lcpool", "kmis"],
+        )
+    ]  # fmt: skip
+    assert analysis.complete(results, wanted) == ["COX2", "MUTAG"]
+    of_one = (results.runs["dataset"] == "MUTAG") & (results.runs["pool"] == "kmis")
+    lacking = Results(results.runs.drop(results.runs[of_one].index[0]))
+    assert analysis.complete(lacking, wanted) == ["COX2"]
+    none = Results(results.runs[~of_one])
+    assert analysis.complete(none, wanted) == ["COX2"]
+    failed = Failure(("MUTAG", "plain", "graphconv", "kmis"), "stratified", "", "{}")
+    assert analysis.complete(Results(none.runs, failures=(failed,)), wanted) == ["COX2", "MUTAG"]
 
 
 def simulated(size_matters: float) -> pd.DataFrame:
