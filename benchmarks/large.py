@@ -7,6 +7,10 @@ as PyG has them; half of the nodes are kept, at random. ``lcpool.cluster_connect
 and writes it into a file in ``--folder``, which is removed afterwards; where the disk has no room
 for it, the blocks are found and dropped.
 
+The last table is what 10⁹ edges of such a graph cost, whether one machine works on them or many
+(``examples/large_ray.py``): the numbers of the largest graph, in proportion to its edges. With
+``--rows-only`` the search is that of graphs of this size.
+
 Every graph has a process of its own. Its peak memory is the resident set at its largest, with all
 that is in it: Python and torch, the edges in int64, the graph by rows, a block. Seconds are those
 of preparing the graph by rows and of finding and writing all blocks, as the clock and as the
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import pickle
 import resource
 import shutil
 import tempfile
@@ -77,7 +82,7 @@ def measure(num_nodes: int, seed: int, threads: int, folder: Path, rows_only: bo
             pooled = blocks.save(path, shown).size(1)
         else:
             pooled = sum(edges.size(1) for edges in shown(blocks))
-        return {
+        found = {
             "nodes": num_nodes,
             "edges": edge_index.size(1) // 2,
             "pooled": pooled,
@@ -89,6 +94,8 @@ def measure(num_nodes: int, seed: int, threads: int, folder: Path, rows_only: bo
             "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             "file": path.stat().st_size if saved else None,
         }
+        # After the peak was read: this makes a copy.
+        return found | {"graph": len(pickle.dumps(blocks.search, protocol=5))}
 
 
 def has_room(folder: Path, num_nodes: int) -> bool:
@@ -112,6 +119,25 @@ def show(cells: list[Cell]) -> None:
             "not written" if cell["file"] is None else f"{cell['file'] / 2**30:.3f}",
         )
         print(f"| {' | '.join(values)} |")
+
+
+def show_billion(cell: Cell) -> None:
+    """What 10⁹ edges cost, in proportion to a graph that was measured."""
+    times = 1e9 / cell["edges"]
+    pooled = times * cell["pooled"]
+    rows = (
+        ("CPU minutes to prepare the graph, on one machine", times * cell["prepare"] / 60),
+        (
+            "CPU minutes to search, on any number of machines",
+            times * (cell["processor"] - cell["prepare"]) / 60,
+        ),
+        ("GB of the prepared graph, in the memory of each machine", times * cell["graph"] / 1e9),
+        ("10⁹ pooled edges", pooled / 1e9),
+        ("GB of these, in files", pooled * BYTES_PER_EDGE / 1e9),
+    )
+    print(f"\n| per 10⁹ edges, from {cell['nodes']:,} nodes | |\n|---|---|")
+    for name, value in rows:
+        print(f"| {name} | {value:.3g} |")
 
 
 def plot(cells: list[Cell], path: Path) -> None:
@@ -166,6 +192,7 @@ def main() -> None:
             job = process.submit(measure, num_nodes, *options)
             cells.append(job.result())
     show(cells)
+    show_billion(cells[-1])
     if args.plot:
         plot(cells, args.plot)
 
