@@ -66,6 +66,14 @@ class Hangs(Plain):
         time.sleep(3600)
 
 
+class UnderMPS(Plain):
+    """Raises unless its process has the environment that MPS needs."""
+
+    def forward(self, *args):
+        assert os.environ["CUDA_MPS_PIPE_DIRECTORY"] == "pretended"
+        return super().forward(*args)
+
+
 class Talks(Plain):
     def forward(self, *args):
         print("a pooling that talks")

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -13,7 +16,7 @@ from lcpool.sweep import run
 from lcpool.sweep.engine import EngineError
 from lcpool.sweep.engines import local
 from lcpool.sweep.engines.local import LocalEngine, default_workers
-from lcpool.sweep.engines.worker import Worker
+from lcpool.sweep.engines.worker import PRELOADED, Worker
 from lcpool.sweep.store import Store, WorkFolder
 
 NOWHERE = SimpleNamespace(type="cpu")  # no device that torch would take
@@ -136,6 +139,42 @@ def test_mps_that_lets_no_worker_start_is_given_up(tmp_path, monkeypatch, engine
     engine.mps, view = Broken(), Silent()
     assert sweep(tmp_path / "a.sqlite", small_jobs(), engine, view).complete == 3
     assert any("MPS" in line for line in view.said)
+
+
+def test_workers_have_the_environment_of_mps(tmp_path, monkeypatch, engine):
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    jobs = small_jobs(["sweep.poolings:UnderMPS"])
+    engine.mps = PretendMPS()
+    monkeypatch.setattr(PretendMPS, "environment", {"CUDA_MPS_PIPE_DIRECTORY": "pretended"})
+    assert sweep(tmp_path / "a.sqlite", jobs, engine).complete == 1
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
+
+
+# A process that has used a GPU cannot fork others that do.
+IMPORTS = """
+import importlib, sys
+import torch
+
+def used(*_, **__):
+    raise SystemExit("a GPU was used, or asked for")
+
+for name in ("_lazy_init", "init", "is_available", "device_count", "current_device",
+             "get_device_capability", "get_device_properties"):
+    setattr(torch.cuda, name, used)
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+try:
+    from triton.runtime.driver import driver
+except ImportError:
+    pass
+else:
+    assert getattr(driver, "_active", None) is None
+"""
+
+
+def test_what_workers_are_forked_from_uses_no_gpu():
+    names = PRELOADED if find_spec("triton") else PRELOADED[:1]
+    subprocess.run([sys.executable, "-c", IMPORTS, *names], check=True)
 
 
 def test_time_is_up(tmp_path, engine):

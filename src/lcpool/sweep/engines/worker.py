@@ -22,6 +22,8 @@ import torch
 from lcpool.sweep.engine import Event, Task, is_fault
 from lcpool.sweep.engines.execute import attempt
 
+# What all processes need, and what those on a GPU do; without Triton the latter is left out.
+PRELOADED = [__name__, "lcpool.ops.backends.gpu", "lcpool.train.stack.captured"]
 # From the worker, once it has its device; from its parent, to stop after the current epoch.
 READY, STOP = "ready", "stop"
 # A terminal, or `timeout`, sends these to all processes. Only the parent reacts, and tells us.
@@ -39,9 +41,7 @@ class Worker:
     ) -> None:
         self.log, self.ready = log, False
         self.task: Task | None = None
-        self.pipe, self.process = start_process(
-            device.type, environment, serve, device, threads, log
-        )
+        self.pipe, self.process = start_process(serve, device, threads, log, environment)
 
     def give(self, task: Task) -> None:
         """Give it a task, now or as soon as it is ready."""
@@ -84,27 +84,24 @@ class Worker:
             self.pipe.send(message)
 
 
-def process_context(kind: str = "cpu") -> BaseContext:
-    """How to start processes for a kind of device.
+def process_context() -> BaseContext:
+    """How to start processes: forked from a server that has imported everything, which is quick.
 
-    For CPUs they are forked from a server that has imported everything, which is quick. CUDA needs
-    a new interpreter.
+    The server itself never uses a GPU, so that processes forked from it can.
     """
-    if kind != "cpu" or "forkserver" not in multiprocessing.get_all_start_methods():
+    if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lcpool.sweep.engines.worker"])
+    context.set_forkserver_preload(PRELOADED if torch.version.cuda else PRELOADED[:1])
     return context
 
 
-def start_process(
-    kind: str, environment: Mapping[str, str], target: Callable[..., None], *arguments: Any
-) -> tuple[Connection, BaseProcess]:
+def start_process(target: Callable[..., None], *arguments: Any) -> tuple[Connection, BaseProcess]:
     """Call ``target(pipe, *arguments)`` in a new process; returns the other end of the pipe, too.
 
     Ctrl-C and SIGTERM do not reach the process, already while it imports.
     """
-    context, before = process_context(kind), {n: os.environ.get(n) for n in environment}
+    context = process_context()
     pipe, theirs = context.Pipe()
     process: BaseProcess = context.Process(  # type: ignore[attr-defined] # every context has it
         target=target, args=(theirs, *arguments), daemon=True
@@ -113,21 +110,24 @@ def start_process(
     if posix:
         resource_tracker.ensure_running()  # Starting it would unblock the signals.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    os.environ.update(environment)
     try:
         process.start()
     finally:
-        for name in environment:
-            del os.environ[name]
-        os.environ.update({name: value for name, value in before.items() if value is not None})
         if posix:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     theirs.close()
     return pipe, process
 
 
-def serve(pipe: Connection, device: torch.device, threads: int, log: Path) -> None:
+def serve(
+    pipe: Connection,
+    device: torch.device,
+    threads: int,
+    log: Path,
+    environment: Mapping[str, str],
+) -> None:
     """The worker's side: train the tasks that come through the pipe until it is closed."""
+    os.environ.update(environment)  # CUDA reads it at its first use, below.
     threading.Thread(target=_die_with_parent, daemon=True).start()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -184,7 +184,7 @@ def try_out(check: Callable[..., None], name: str, *arguments: Any) -> None:
     Raises:
         ValueError: with the message of what the check raised, or if it did not return.
     """
-    pipe, process = start_process("cpu", {}, _answer, check, name, *arguments)
+    pipe, process = start_process(_answer, check, name, *arguments)
     try:
         silent = f"a call of '{name}' on a tiny graph has not ended after {TRY_SECONDS:.0f} s."
         wrong = pipe.recv() if pipe.poll(TRY_SECONDS) else silent
