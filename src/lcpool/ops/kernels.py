@@ -41,6 +41,14 @@ class Kernels(Protocol):
     def sort_by_row(self, row: Tensor, node: Tensor, num_rows: int, /) -> tuple[Tensor, Tensor]:
         """Sort ``node`` by ``row``, stable: where each row begins, and the sorted nodes."""
 
+    # matmul
+
+    def matmul(self, A: Tensor, B: Tensor, out: Tensor | None, plus: Tensor | None, /) -> Tensor:
+        """A B, or its sum with ``plus``: a row or ``out`` itself, whose rows are contiguous.
+
+        Other than elsewhere, A and B may be parts of larger matrices, or transposed.
+        """
+
     # message
 
     def gcn_roots(self, ptr: Tensor, node: Tensor, /) -> Tensor:

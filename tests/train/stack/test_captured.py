@@ -37,7 +37,7 @@ def gpu_kernels(monkeypatch):
     from lcpool.train.stack import layers, rows
 
     monkeypatch.setattr(kernels, "cpu_kernels", lambda: gpu)
-    monkeypatch.setattr(layers, "gpu_kernels", lambda x: of_stack)
+    monkeypatch.setattr(layers, "run_kernels", lambda x: of_stack)
     monkeypatch.setattr(rows.RunRows, "at_once", True)
 
 

@@ -7,6 +7,7 @@ from lcpool.ops.fused_lcpool.cpu import *
 from lcpool.ops.independent_set.cpu import *
 from lcpool.ops.inspect.cpu import *
 from lcpool.ops.matching.cpu import *
+from lcpool.ops.matmul.cpu import *
 from lcpool.ops.message.cpu import *
 from lcpool.ops.readout.cpu import *
 from lcpool.ops.topk.cpu import *

@@ -7,6 +7,7 @@ from lcpool.ops.fused_lcpool.gpu import *
 from lcpool.ops.independent_set.gpu import *
 from lcpool.ops.inspect.gpu import *
 from lcpool.ops.matching.gpu import *
+from lcpool.ops.matmul.gpu import *
 from lcpool.ops.message.gpu import *
 from lcpool.ops.readout.gpu import *
 from lcpool.ops.topk.gpu import *

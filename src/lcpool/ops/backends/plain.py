@@ -10,6 +10,7 @@ from lcpool.ops.fused_lcpool.plain import *
 from lcpool.ops.independent_set.plain import *
 from lcpool.ops.inspect.plain import *
 from lcpool.ops.matching.plain import *
+from lcpool.ops.matmul.plain import *
 from lcpool.ops.message.plain import *
 from lcpool.ops.readout.plain import *
 from lcpool.ops.topk.plain import *

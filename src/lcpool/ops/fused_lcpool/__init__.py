@@ -26,6 +26,7 @@ from lcpool.graph.edges import BOTH_WAYS, BothWays, Edges
 from lcpool.graph.graph import Graph
 from lcpool.graph.sizes import owners
 from lcpool.ops.kernels import kernels
+from lcpool.ops.matmul import matmul
 from lcpool.ops.message import difference_sum
 from lcpool.ops.operator import as_operator, operator
 from lcpool.ops.readout.plain import softmax
@@ -152,9 +153,9 @@ def forward_scores(given: Scored) -> tuple[Tensor, Products]:
     """The scores of all nodes, and what their gradient needs."""
     x, p, kernel = given.x.contiguous(), given.parameters, kernels(given.x)
     W = torch.cat([p.W_d, p.W_x])
-    YG = torch.mm(x, W.t())
+    YG = matmul(x, W.t())
     D = kernel.shifted_difference_sum(YG, p.b_d, given.rows.ptr, given.rows.node)
-    F = torch.mm(D, p.W_fd.t())
+    F = matmul(D, p.W_fd.t())
     s = kernel.combine(F, YG, p.b_fd, p.b_x, p.w_s.view(-1), p.b_s)
     return s, Products(W, YG, D, F)
 
@@ -169,13 +170,13 @@ def backward_scores(
     x, p, kernel = given.x.contiguous(), given.parameters, kernels(of_s)
     W, YG, D, F = saved
     of_F, of_YG, sums = kernel.combine_backward(of_s, F, YG, p.b_fd, p.b_x, p.w_s.view(-1))
-    of_D = torch.mm(of_F, p.W_fd)
+    of_D = matmul(of_F, p.W_fd)
     ptr, node, out_ptr, out_node = given.rows
     sums = kernel.shifted_difference_backward(
         of_D, YG, p.b_d, ptr, node, out_ptr, out_node, of_YG, sums
     )
-    of_x = torch.mm(of_YG, W) if of_x is None else of_x.addmm_(of_YG, W)
-    return of_x, torch.mm(of_YG.t(), x), torch.mm(of_F.t(), D), sums
+    of_x = matmul(of_YG, W, of_x, of_x)
+    return of_x, matmul(of_YG.t(), x), matmul(of_F.t(), D), sums
 
 
 def empty_products(given: Scored) -> Products:

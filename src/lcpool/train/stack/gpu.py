@@ -61,7 +61,7 @@ def sum_rows(grad, sums, table, runs, channels, ROWS: tl.constexpr, CHANNELS: tl
     tl.store(sums + run * channels + channel, tl.sum(total, 0), inside)
 
 
-class TritonBias(torch.autograd.Function):
+class RunBias(torch.autograd.Function):
     """x_r + b_r for the rows of each run r.
 
     With torch's operations, twice as many numbers would move: the biases copied to every row, and
@@ -136,7 +136,7 @@ def weight_gradient(
         tl.store(grad_bias + tl.program_id(0) * outputs + o, sums, o < outputs)
 
 
-class TritonLinear(torch.autograd.Function):
+class RunLinear(torch.autograd.Function):
     """x_r W_rᵀ + b_r for the rows of each run r, without padding or copies.
 
     Tensor cores multiply float32 in parts: of tf32 in x Wᵀ, each product to about 21 bits; of
@@ -273,7 +273,7 @@ def normalize_backward(
     tl.store(grad_bias + at, total_g, inside)
 
 
-class TritonBatchNorm(torch.autograd.Function):
+class RunBatchNorm(torch.autograd.Function):
     """Normalised rows, or their relu; updates the running statistics in place.
 
     Torch's operations would take about thirty launches per layer, and launches are most of the time

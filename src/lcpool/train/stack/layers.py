@@ -1,46 +1,44 @@
 """Layers whose parameters have a run as their first dimension.
 
-On a GPU in float32 with Triton, one kernel works on all runs (``gpu.py``). Otherwise a stacked
-layer calls, run by run, the function that the plain layer calls. In products, inputs are copied if
-they are not aligned in memory like a separate tensor: on some CPUs the order of summation depends
-on that, and a run's result must not depend on the other runs.
+Where there is a kernel, it works on all runs (``cpu.py``, ``gpu.py``); else torch does, run by run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch_geometric.nn import Linear as PyGLinear
 
 from lcpool.nn.gine import EdgeLinear
 from lcpool.nn.lcsmp import Bias
 from lcpool.nn.norm import BatchNorm
 from lcpool.nn.score import Projection, project
+from lcpool.ops.matmul.plain import aligned
+from lcpool.train.stack.linear import RunLinear
 from lcpool.train.stack.rows import CannotStackError, RunRows
 
-ALIGNED = 64  # bytes: where torch lets a tensor begin
 
-
-def gpu_kernels(x: Tensor) -> ModuleType | None:
-    """The Triton kernels, if ``x`` is on a GPU in float32 and Triton is installed."""
-    return triton_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+def run_kernels(x: Tensor) -> ModuleType | None:
+    """The kernels that work on all runs where ``x`` is; None if there are none for it."""
+    if x.is_cuda:
+        return _kernels("gpu") if x.dtype == torch.float32 else None
+    return _kernels("cpu") if x.is_cpu and x.dtype in (torch.float32, torch.float64) else None
 
 
 @cache
-def triton_kernels() -> ModuleType | None:
-    """The Triton kernels; None where Triton cannot be imported, as in :mod:`lcpool.ops.kernels`."""
+def _kernels(name: str) -> ModuleType | None:
+    """None where Triton or numba cannot be imported, as in :mod:`lcpool.ops.kernels`."""
     try:
-        from lcpool.train.stack import gpu
+        return import_module(f"lcpool.train.stack.{name}")
     except ImportError:
         return None
-    return gpu
 
 
 class Stacked(nn.Module):
@@ -77,8 +75,8 @@ class StackedLinear(Stacked):
     """x_r W_rᵀ + b_r for the rows of each run r."""
 
     def forward(self, x: Tensor) -> Tensor:
-        rows, kernels = self.rows_of(x), gpu_kernels(x)
-        linear: Any = RunwiseLinear if kernels is None else kernels.TritonLinear
+        rows, kernels = self.rows_of(x), run_kernels(x)
+        linear: Any = RunLinear if kernels is None else kernels.RunLinear
         out: Tensor = linear.apply(x, self.weight, getattr(self, "bias", None), rows)
         return out
 
@@ -87,10 +85,10 @@ class StackedBias(Stacked):
     """x + b_r for the rows of each run r."""
 
     def forward(self, x: Tensor) -> Tensor:
-        rows, kernels = self.rows_of(x), gpu_kernels(x)
+        rows, kernels = self.rows_of(x), run_kernels(x)
         if kernels is None:
             return x + rows.spread(self.bias)
-        out: Tensor = kernels.TritonBias.apply(x, self.bias, rows)
+        out: Tensor = kernels.RunBias.apply(x, self.bias, rows)
         return out
 
 
@@ -120,13 +118,13 @@ class StackedBatchNorm(Stacked):
     relu = False
 
     def forward(self, x: Tensor) -> Tensor:
-        rows, kernels, plain = self.rows_of(x), gpu_kernels(x), self.plain[0]
+        rows, kernels, plain = self.rows_of(x), run_kernels(x), self.plain[0]
         own = (self.running_mean, self.running_var, self.weight, self.bias)
         if self.training:
             self.num_batches_tracked.add_(1 if rows.all_have(2) else rows.table[0] > 1)
             if kernels is not None:
                 options = (plain.momentum, plain.eps, self.relu)
-                out: Tensor = kernels.TritonBatchNorm.apply(x, *own, *options, rows)
+                out: Tensor = kernels.RunBatchNorm.apply(x, *own, *options, rows)
                 return out
         if rows.at_once and not self.training:
             scale = self.weight * (self.running_var + plain.eps).rsqrt()
@@ -178,48 +176,3 @@ KINDS: dict[type[nn.Module], type[Stacked]] = {
     BatchNorm: StackedBatchNorm,
     nn.LayerNorm: StackedLayerNorm,
 }
-
-
-def aligned(values: Tensor) -> Tensor:
-    """The same values, at an address where a separate tensor could begin."""
-    return values.clone() if values.data_ptr() % ALIGNED else values
-
-
-def multiply(a: Tensor, b: Tensor, out: Tensor, plus: Tensor | None = None) -> None:
-    """``out`` = a b + ``plus``, bit for bit as with separate tensors."""
-    room = torch.empty_like(out) if out.data_ptr() % ALIGNED else out
-    if plus is None:
-        torch.mm(aligned(a), aligned(b), out=room)
-    else:
-        torch.addmm(plus, aligned(a), aligned(b), out=room)
-    if room is not out:
-        out.copy_(room)
-
-
-class RunwiseLinear(torch.autograd.Function):
-    """x_r W_rᵀ + b_r for the rows of each run r."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.rows = rows
-        out = x.new_empty(x.size(0), weight.size(1))
-        for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
-            multiply(part, weight[r].t(), place, None if bias is None else bias[r])
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
-        (x, weight), rows = ctx.saved_tensors, ctx.rows
-        grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
-        grad_weight = torch.empty_like(weight)
-        grad_bias = weight.new_empty(weight.shape[:2]) if ctx.needs_input_grad[2] else None
-        places = None if grad_x is None else rows.parts(grad_x)
-        for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
-            multiply(of_run.t(), part, grad_weight[r])
-            if grad_bias is not None:
-                torch.sum(of_run, 0, out=grad_bias[r])
-            if places is not None:
-                multiply(of_run, weight[r], places[r])
-        return grad_x, grad_weight, grad_bias, None
