@@ -140,10 +140,11 @@ class Ablation:
         pairs = self.pairs[self.pairs["pool"].isin(fewer)]
         return [
             f"Do three hops earn their cost? Fewer differ in accuracy by {listed(means)}, "
-            f"significantly in {(pairs['p_holm'] < ALPHA).sum()} of {len(pairs)} cells. They save "
-            "hardly any time and lose most of the connections ([measured by "
-            "itself](performance.md#hops), there of untrained layers): three hops cost next to "
-            "nothing, and earn it where connections count."
+            f"significantly in {(pairs['p_holm'] < ALPHA).sum()} of {len(pairs)} cells. With one "
+            "pooling they save hardly any time, and fewer graphs stay connected ([measured by "
+            "itself](performance.md#hops), there of untrained layers). With several poolings in a "
+            "row the edges do cost time ([networks](performance.md#networks-with-several-"
+            "poolings))."
         ]
 
     def rule(self) -> str:
@@ -195,8 +196,8 @@ def _sure(pairs: pd.DataFrame, where: str) -> str:
         texts.append(f"significantly {word}: {listed(names) or 'none'}")
     tests = count(int(pairs["tests"].iloc[0]), "comparison")
     return (
-        f"{where} ({tests}), {'; '.join(texts)}. To be told from chance, a difference must be "
-        f"{visible(pairs)} points there."
+        f"{where} ({tests}), {'; '.join(texts)}. There a difference below {visible(pairs)} points, "
+        "depending on the place, cannot be told from chance."
     )
 
 

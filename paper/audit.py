@@ -100,9 +100,9 @@ class Audit:
     def markdown(self, image: str | None = None) -> str:
         """The document; ``image`` is the address of its picture."""
         parts = (
-            chapters.answer(self, image), chapters.claims(self), chapters.paper(),
-            chapters.accuracy(self), chapters.wins(self), chapters.connectivity(self),
-            chapters.ablation(self),
+            chapters.opening(self, image), chapters.claims(self), chapters.analyses(self),
+            chapters.paper(), chapters.accuracy(self), chapters.wins(self),
+            chapters.connectivity(self), chapters.ablation(self),
         )  # fmt: skip
         return "\n\n".join(text for part in parts for text in part) + "\n"
 

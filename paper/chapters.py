@@ -10,13 +10,14 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from lcpool.models import BACKBONES
 from lcpool.report.cells import CELL, GROUP
 from lcpool.report.comparison import Comparison, pairs_over_splits
 from lcpool.report.statistics import ALPHA
 from lcpool.report.tables import Markdown
 from lcpool.report.words import count, figure
-from lcpool.settings import POOLS
-from paper import advice, choosing
+from lcpool.settings import PAPER_CONVS, POOLS
+from paper import answer, choosing, shown
 from paper.claims import Claim
 from paper.datasets import paper_datasets
 from paper.oddities import oddities, ranking
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from paper.audit import Audit
 
 STYLE = Markdown()
+
+WHY = "../paper/results/paper/README.md#the-cells-that-do-not-agree"
 
 # What may be missing from a folder of results, and the commands that make it.
 COSTS, STRUCTURE, ABLATION = "costs.csv", "structure.csv", "ablation/runs.csv"
@@ -44,29 +47,44 @@ COMMANDS = {
 }
 
 
-def answer(audit: Audit, image: str | None) -> list[str]:
-    """Which pooling to take, and the picture."""
-    said = (f"**{word}.** {' '.join(parts)}" for word, parts in advice.points(audit).items())
-    drawn = [f"![The poolings at a glance]({image})", advice.caption(audit)] if image else []
-    devices = ", ".join(audit.report.runs["device"].unique())
-    when = f" Runs and times are of one {devices}, {audit.measured}." if audit.measured else ""
+def opening(audit: Audit, image: str | None) -> list[str]:
+    """What holds and which pooling to take, and the picture."""
+    runs = as_paper(audit.report.runs)
+    c = audit.report.paper
+    devices = ", ".join(runs["device"].unique())
+    when = f", {audit.measured}" if audit.measured else ""
+    picture = [f"![The poolings at a glance]({image})", _caption(audit)] if image else []
     return [
-        "# The paper's claims, and which pooling to take",
-        "Made by `make audit` from [the runs](../paper/results/paper/README.md) and the other "
-        "files of `paper/results`. The model and its verdicts are those of [the "
-        f"report](report.md#the-model).{when}",
-        "## Which pooling to take",
-        _list(said),
-        *advice.other_analyses(audit),
-        *drawn,
+        "# Which of the paper's claims hold?",
+        f"{count(len(runs), 'run')} of the paper's networks, trained again: {len(c.datasets)} "
+        f"datasets, {len(c.backbones)} networks, {runs['pool'].nunique()} poolings, "
+        f"{runs['run'].nunique()} runs of each on {audit.report.split} splits (one {devices}"
+        f"{when}). `make audit` writes this page from [the "
+        "runs](../paper/results/paper/README.md); [the report](report.md#the-model) explains the "
+        "model.",
+        "## The answer",
+        *(_prose(str(point)) for point in answer.points(audit)),
+        *picture,
     ]
+
+
+def _caption(audit: Audit) -> str:
+    said = (
+        "LCPool against each other pooling, above zero where LCPool is better. The bar: how "
+        "probable it is that on the average dataset LCPool is worse, equal (within the shaded "
+        "margin of one point) or better. A dot is a dataset, the diamond the average one, with 95 "
+        "% intervals."
+    )
+    if audit.costs is not None:
+        said += " Below, accuracy beside LCPool's against seconds of an epoch."
+    return f"<sub>{said}</sub>"
 
 
 def claims(audit: Audit) -> list[str]:
     """A row for each claim: the verdict that counts, its numbers, and the verdicts elsewhere."""
     (split, rule), *_others = audit.reports
     rows = [
-        [_prose(claim.says), _prose(claim.paper) or "–", STYLE.bold(claim.verdict),
+        [_prose(claim.says), _prose(claim.of_its_figures) or "–", STYLE.bold(claim.verdict),
          _prose(claim.because), _elsewhere(audit, claim) or "–"]
         for claim in audit.report.claims
     ]  # fmt: skip
@@ -76,9 +94,9 @@ def claims(audit: Audit) -> list[str]:
         f"The verdict is that of {split} splits, with epochs chosen by validation {rule}; the last "
         "column has the verdicts of the other analyses. The paper's own figures are those of the "
         f"same {count(len(audit.report.paper.groups), 'group')}, a group being a backbone with a "
-        "convolution on a dataset. [What supports and what refutes a claim](report.md#the-claims). "
-        "A claim about accuracies in the tables is compared with our means, without a test: noise "
-        "alone can make it true or not.",
+        "convolution on a dataset. [What supports and what refutes a "
+        "claim](../paper/README.md#the-claims). A claim about accuracies in the tables is compared "
+        "with our means, without a test: noise alone can make it true or not.",
         STYLE.grid(header, rows),
         *_variant(audit),
         _convergence(audit.report),
@@ -87,14 +105,55 @@ def claims(audit: Audit) -> list[str]:
 
 
 def _elsewhere(audit: Audit, claim: Claim) -> str:
-    """The verdicts on a claim by the other splits and rules."""
-    _, *others = audit.reports.items()
-    return "<br>".join(
-        f"{split}, by {rule}: {other.verdict}"
-        for (split, rule), report in others
+    """In how many other analyses the verdict on a claim is the same, and where it is another."""
+    verdicts = {
+        f"{split}, by {rule}": other.verdict
+        for (split, rule), report in list(audit.reports.items())[1:]
         for other in report.claims
         if other.says == claim.says
+    }
+    if not verdicts:
+        return ""
+    others = [f"{name}: {word}" for name, word in verdicts.items() if word != claim.verdict]
+    same = len(verdicts) - len(others)
+    return "<br>".join([f"the same in {same} of {len(verdicts)}", *others])
+
+
+def analyses(audit: Audit) -> list[str]:
+    """The verdicts by all splits and rules, by other priors, and by ranks."""
+    compared = {
+        which: report.verdicts for which, report in audit.reports.items() if report.verdicts.rivals
+    }
+    said = (
+        "LCPool − pooling on the average dataset, in points, and the verdict; small below, the 95 "
+        "% interval and the probabilities of worse, equal and better in percent. An analysis is a "
+        "split and a rule that chooses the epoch. The last row: the true difference that the first "
+        "analysis would have found, and how often it would call two equal poolings equal."
     )
+    if any(runs == EARLIER for runs, _ in compared):
+        said += (
+            f" “{EARLIER.capitalize()}” is a training before this one, on the same fresh splits. "
+            "Poolings whose runs came out the same to the bit are no second result ([which these "
+            "are](../paper/results/earlier/README.md))."
+        )
+    found = audit.report.findings()
+    lacking = _lacking(audit.report)
+    return [
+        "## All analyses",
+        said,
+        shown.analyses({f"{runs}, by {rule}": v for (runs, rule), v in compared.items()}),
+        *map(_prose, (
+            " ".join(found["sensitivity"]), " ".join(found["ranking"]),
+            " ".join([*lacking, *found["missing"]]),
+        )),
+    ]  # fmt: skip
+
+
+def _lacking(report: PaperReport) -> list[str]:
+    """How many of the paper's cells have runs; nothing where all have."""
+    cells = len(paper_datasets()) * len(BACKBONES) * len(PAPER_CONVS) * len(POOLS)
+    there = int(report.cells["default"].sum())
+    return [] if there == cells else [f"Only {there} of the paper's {cells} cells have runs."]
 
 
 def _variant(audit: Audit) -> list[str]:
@@ -169,6 +228,7 @@ def accuracy(audit: Audit) -> list[str]:
     ]
     if audit.costs is None:
         return [*parts, *_missing("Seconds and memory", COSTS)]
+    parts.insert(1, _prose(choosing.costs_in_short(audit.costs)))
     return [
         *parts,
         f"Seconds and memory are geometric means of what an epoch takes beside {choosing.BASE}, "
@@ -184,13 +244,16 @@ def wins(audit: Audit) -> list[str]:
     """LCPool against the others, group by group, and who can be the best on each dataset."""
     c = audit.report.paper
     table, often = choosing.where_ours_wins(c, audit.report.verdicts)
+    times = {} if audit.costs is None else choosing.relative(audit.costs, "seconds_per_epoch")
+    seconds = {pool: ratio.mean for pool, ratio in times.items()}
     return [
         "## Where LCPool wins, and where not",
+        _prose(choosing.advice(c, seconds)),
         "LCPool − pooling in points; bold where the corrected resampled t-test over the splits, "
         f"corrected by Holm for all of them, has p < {ALPHA:g}. {often} In the last row, the mean "
         "of the posterior and the verdict.",
         table,
-        *([] if audit.readings is None else [f"{audit.readings.fails()}."]),
+        *([] if audit.readings is None else [f"{audit.readings.fails()} ([why]({WHY}))."]),
         "On each dataset, by the mean over the backbones, corrected for all pairs of poolings:",
         choosing.contenders(c),
     ]
@@ -204,12 +267,13 @@ def connectivity(audit: Audit) -> list[str]:
     networks, epochs = (int(audit.structure[name].max()) for name in ("networks", "epochs"))
     return [
         heading,
+        _prose(choosing.connected_in_short(audit.structure)),
         f"Of the graphs that are connected, how many are after pooling by a network (hierarchical "
         f"backbone, GCN) that was trained for {epochs} epochs, mean of {networks}. Small below it, "
         "the least and the most of one network; and means over graphs of connected parts, density "
         "(edges over pairs of nodes, of graphs with two nodes or more) and diameter (of the part "
         "where it is longest). In the first row the graphs as they are: how many are connected. "
-        f"{advice.COMPLETE}",
+        f"{choosing.COMPLETE}",
         choosing.connectivity(audit.structure),
         _shell(STRUCTURE),
     ]

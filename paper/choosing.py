@@ -19,6 +19,7 @@ from lcpool.report.statistics import ALPHA, Difference, over_datasets
 from lcpool.report.tables import Markdown
 from lcpool.report.verdict import Verdict, Verdicts
 from lcpool.report.words import count, listed, signed
+from paper.names import named
 from paper.published import OURS
 
 STYLE = Markdown()
@@ -28,6 +29,11 @@ BASE = "nopool"
 BEFORE = "none"
 # Poolings that give complete graphs by construction.
 DENSE = {"diffpool", "mincutpool"}
+COMPLETE = "DiffPool and MinCut give complete weighted graphs by construction."
+ALIKE = (
+    "For the same kept nodes LCPool and ASAP have the same edges (lemma 5): between them it is a "
+    "matter of which nodes are kept."
+)
 # What is measured of an epoch, and of graphs.
 COSTS = {"seconds_per_epoch": "seconds", "peak_mib": "memory"}
 STRUCTURE = ("networks", "epochs", "connected_before", "stay_connected", "least", "most", "parts",
@@ -136,6 +142,18 @@ def _cost(by_name: pd.DataFrame, name: tuple[str, str]) -> str:
     return STYLE.above(f"{seconds:.3g} s", f"{mib:.0f} MiB")
 
 
+def costs_in_short(costs: pd.DataFrame) -> str:
+    """Seconds and memory of every pooling, the fastest first."""
+    seconds, mib = (relative(costs, name) for name in COSTS)
+    order = sorted(seconds, key=lambda pool: seconds[pool].mean)
+    known = [pool for pool in order if pool in mib and pool != BASE]
+    texts = [f"{named(pool)} {seconds[pool]} and {mib[pool].mean:.1f}" for pool in known]
+    return (
+        "Seconds of an epoch (least to most of a dataset) and its memory, as multiples of those "
+        f"without pooling: {', '.join(texts)}."
+    )
+
+
 class Top(NamedTuple):
     """The highest pooling on a dataset, those significantly below it, and leads that would be."""
 
@@ -150,8 +168,7 @@ def tops(c: Comparison) -> dict[str, Top]:
     By the corrected resampled t-test of means over the backbones; since the highest is picked by
     the same figures, corrected for all pairs of poolings on all datasets.
     """
-    everyone = compare_over_splits([(c, list(itertools.combinations(c.pools, 2)))], ["dataset"])
-    found = {}
+    everyone, found = pairs_on_datasets(c), {}
     for dataset, accuracies in zip(c.datasets, c.blocks(c.means), strict=True):
         highest = c.pools[accuracies.argmax()]
         with_it = (everyone[["reference", "pool"]] == highest).any(axis=1)
@@ -160,6 +177,11 @@ def tops(c: Comparison) -> dict[str, Top]:
         lower = {*sure["reference"], *sure["pool"]} - {highest}
         found[dataset] = Top(highest, [p for p in c.pools if p in lower], visible(pairs))
     return found
+
+
+def pairs_on_datasets(c: Comparison) -> pd.DataFrame:
+    """Every pooling against every other on each dataset, means over the networks."""
+    return compare_over_splits([(c, list(itertools.combinations(c.pools, 2)))], ["dataset"])
 
 
 def visible(pairs: pd.DataFrame) -> str:
@@ -197,7 +219,7 @@ def advice(c: Comparison, seconds: Mapping[str, float]) -> str:
     found = tops(c)
     lower = [top.lower for top in found.values()]
     if not any(lower):
-        return "By means over the backbones, the tests tell no pooling from a dataset's highest."
+        return "On no single dataset is any pooling significantly below the best one."
     able = {pool: sum(pool not in some for some in lower) for pool in c.pools}
     most = max(able.values())
     best = [pool for pool, n in able.items() if n == most]
@@ -247,8 +269,8 @@ def how_often(pairs: pd.DataFrame) -> str:
     tested = int(pairs["p"].notna().sum())
     return (
         f"Of {count(tested, 'comparison')}, LCPool is significantly better in {better} and "
-        f"significantly worse in {worse}. The others could be chance: to be told from it, a lead "
-        f"must be {visible(pairs)} points, depending on the spread of the runs."
+        f"significantly worse in {worse}. A lead below {visible(pairs)} points, depending on the "
+        "cell, cannot be told from chance."
     )
 
 
@@ -272,6 +294,17 @@ def stay_connected(structure: pd.DataFrame) -> dict[str, Range]:
     after = structure[structure["pool"] != BEFORE]
     shares = after.groupby("pool", sort=False)["stay_connected"]
     return {str(pool): Range(of.mean(), of.min(), of.max()) for pool, of in shares}
+
+
+def connected_in_short(structure: pd.DataFrame) -> str:
+    """Of every pooling that has a choice, the one that keeps most first."""
+    shares = stay_connected(structure)
+    order = sorted(shares.keys() - DENSE, key=lambda pool: -shares[pool].mean)
+    texts = [f"{named(pool)} {shares[pool].percent()}" for pool in order]
+    return (
+        f"Connected graphs that stay connected, mean (least to most) over datasets: "
+        f"{', '.join(texts)}. {ALIKE}"
+    )
 
 
 def connectivity(structure: pd.DataFrame) -> str:

@@ -18,9 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import stats
 
 from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import ALPHA, Array, Difference, over_datasets
+from lcpool.report.verdict import POWER
 from lcpool.report.words import count, p_value, signed
 from paper.published import OURS, VARIANT, published_beside
 from paper.statements import about_cells
@@ -39,12 +41,21 @@ class Claim:
         verdict: "supported", "refuted" or "undecided" by a test, or whether our means agree.
         because: the numbers behind the verdict.
         paper: the same from the paper's own figures, where it reports these cells.
+        of_paper: whether it is true of these, where that needs no test.
     """
 
     says: str
     verdict: str
     because: str
     paper: str = ""
+    of_paper: bool | None = None
+
+    @property
+    def of_its_figures(self) -> str:
+        """Whether the claim is true of the paper's own figures, and these."""
+        if self.of_paper is None:
+            return self.paper
+        return f"{'True' if self.of_paper else 'Not true'}. {self.paper}"
 
 
 def claims(ranked: Comparison, variant: Comparison) -> list[Claim]:
@@ -119,7 +130,20 @@ def _tested(
     of_paper = "" if paper is None else _in_numbers(what, by_dataset(paper))
     tested = over_datasets(ours)
     because = _in_numbers(what, ours)
+    if tested is not None and np.isfinite(seen := detectable(tested)):
+        because += f" A true lead of {seen:.1f} points would be found with probability {POWER:g}."
     return Claim(says, UNDECIDED if tested is None else verdict(tested), because, of_paper)
+
+
+def detectable(tested: Difference) -> float:
+    """The true mean that a test of this error would find with probability ``POWER``, in points.
+
+    By Student's t with as many datasets: (t(1 − α/2) + t(POWER)) errors of the mean.
+    """
+    if tested.n < 2 or not np.isfinite(tested.high):
+        return np.nan
+    at, wanted = stats.t.ppf([1 - ALPHA / 2, POWER], tested.n - 1)
+    return float((tested.high - tested.low) / 2 / at * (at + wanted))
 
 
 def _in_numbers(what: str, differences: Array) -> str:

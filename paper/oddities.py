@@ -57,9 +57,9 @@ def _ranks() -> str:
     fewest, most = (pick(map(len, wrong)) for pick in (min, max))
     total = sum(map(len, published_ranks().values()))
     return (
-        f"{fewest} to {most} of the {total} printed ranks are not those of the printed accuracies, "
-        "depending on whether equals share the mean, the lowest or the highest of their ranks; "
-        f"they are off by up to {max(max(off) for off in wrong):.2f}."
+        f"{fewest} to {most} of the {total} printed ranks do not follow from the printed "
+        "accuracies (how many depends on how ties are ranked); they are off by up to "
+        f"{max(max(off) for off in wrong):.2f}."
     )
 
 

@@ -8,13 +8,12 @@ import pandas as pd
 
 from lcpool.report.cells import CELL, GROUP, select
 from lcpool.report.comparison import Comparison
+from lcpool.report.verdict import Verdicts
 from lcpool.report.words import listed, signed
 from lcpool.sweep.results import Results
-from paper.choosing import BASE, leads
-from paper.published import in_paper_order
+from paper.names import named
+from paper.published import OURS, in_paper_order
 from paper.report import PaperReport, as_paper
-
-WHY = "../paper/results/paper/README.md#the-cells-that-do-not-agree"
 
 
 @dataclass(frozen=True)
@@ -53,27 +52,20 @@ class Readings:
 
     def fails(self) -> str:
         """Where the pooling does not learn."""
-        return (
-            f"{self.pool} fails in runs of {listed(self.groups)} as the paper is read here "
-            f"([why]({WHY}))"
-        )
+        return f"{named(self.pool)} does not learn in some runs of {listed(self.groups)}"
 
     def said(self) -> str:
-        """What the settings make of the pooling."""
-        lead, rank = _standing(self.usual, self.pool)
-        texts = []
-        for option, c in self.instead.items():
-            other_lead, other_rank = _standing(c, self.pool)
-            texts.append(f"with `{option}` there {other_lead} and {other_rank}")
+        """How far LCPool is ahead with the settings there."""
+        texts = [f"with `{o}` there by {_standing(c, self.pool)}" for o, c in self.instead.items()]
         return (
-            f"{self.fails()}: it is {lead} points from {BASE} over the datasets, its average rank "
-            f"{rank}; {listed(texts)}."
+            f"{self.fails()}: {named(OURS)} is ahead of it by {_standing(self.usual, self.pool)}, "
+            f"{listed(texts)}."
         )
 
 
-def _standing(c: Comparison, pool: str) -> tuple[str, str]:
-    """Points above the base, and average rank; dashes where the pooling is not ranked."""
-    if pool not in c.pools:
-        return "–", "–"
-    lead = leads(c)
-    return signed(lead[pool][1].mean) if pool in lead else "–", f"{c.rank[pool]:.2f}"
+def _standing(c: Comparison, pool: str) -> str:
+    """How far LCPool is ahead of a pooling on the average dataset, and the verdict."""
+    for rival in Verdicts.of(c, OURS).rivals:
+        if rival.pairs.other == pool:
+            return f"{signed(rival.mean, 1)} points ({rival.word})"
+    return "–"

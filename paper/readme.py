@@ -5,29 +5,24 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
 
+from lcpool.report.tables import Markdown
 from lcpool.report.verdict import Verdict
-from lcpool.sweep.results import Results
-from paper import dates
-from paper.report import PaperReport
+from lcpool.report.words import listed, signed
+from paper import choosing
+from paper.audit import Audit
+from paper.names import named
+from paper.published import OURS
+from paper.reproduction import power
 
 BEGIN, END = "<!-- begin: make readme -->", "<!-- end: make readme -->"
-POOLINGS = {
-    "nopool": "no pooling",
-    "topkpool": "TopK",
-    "sagpool": "SAG",
-    "lcpool": "**LCPool**",
-    "asapool": "ASAP",
-    "mincutpool": "MinCut",
-    "diffpool": "DiffPool",
-}
-
+POOLINGS = ("nopool", "topkpool", "sagpool", OURS, "asapool", "mincutpool", "diffpool")
 # Those whose place LCPool takes.
-SELECTING = {pool: POOLINGS[pool] for pool in ("topkpool", "sagpool")}
+SELECTING = ("topkpool", "sagpool")
 
 
 def write(results: Path, readme: Path) -> Path:
@@ -41,65 +36,90 @@ def write(results: Path, readme: Path) -> Path:
 
 def figures(results: Path) -> str:
     """Accuracy, time, edges and connectivity beside LCPool's, as Markdown."""
-    runs = pd.read_csv(results / "paper" / "runs-fresh.csv")
-    accuracy = runs.pivot_table(index="dataset", columns="pool", values="test_accuracy")
-    costs = pd.read_csv(results / "costs.csv")
+    audit = Audit.read(results)
+    report, costs, structure = audit.report, audit.costs, audit.structure
+    assert costs is not None, "costs.csv is missing"
+    assert structure is not None, "structure.csv is missing"
+    runs = report.runs
+    accuracy = runs.pivot_table(index="dataset", columns="pool", values="value")
+    leads = accuracy.rsub(accuracy[OURS], axis=0)
     seconds = costs.pivot(index="dataset", columns="pool", values="seconds_per_epoch")
-    structure = pd.read_csv(results / "structure.csv").replace({"pool": {"none": "nopool"}})
+    times = seconds.div(seconds[OURS], axis=0)
+    structure = structure.replace({"pool": {choosing.BEFORE: choosing.BASE}})
     structure["edges"] = structure["nodes"] * structure["degree"] / 2
     edges = structure.pivot(index="dataset", columns="pool", values="edges")
     connected = structure.pivot(index="dataset", columns="pool", values="stay_connected")
-    report = PaperReport.of(Results.read(results / "paper" / "runs-fresh.csv"))
     verdicts = {verdict.pairs.other: verdict for verdict in report.verdicts.rivals}
-    against = {
-        "accuracy: LCPool minus this one": (accuracy.rsub(accuracy["lcpool"], axis=0), "{:+.1f}"),
-        "time of an epoch / LCPool's": (seconds.div(seconds["lcpool"], axis=0), "{:.1f}"),
-        "edges after / before": (edges.div(edges["nopool"], axis=0), "{:.1f}"),
-        "stay connected": (connected, "{:.0f} %"),
-    }
-    first, *others = against
-    header = ["pooling", first, "LCPool is worse / equal / better", *others]
-    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
-    for pool, name in POOLINGS.items():
-        row = [_spread(table[pool], form) for table, form in against.values()]
-        row.insert(1, _verdict(verdicts[pool]) if pool in verdicts else "")
-        if pool == "lcpool":
-            row[:3] = ["", "", ""]
-        lines.append(f"| {name} | " + " | ".join(row) + " |")
-    agreement = (results / "paper" / "agreement.md").read_text("utf-8")
-    fresh = re.search(r"\| fresh \| accuracy \| (\d+ of \d+) \|", agreement)
-    assert fresh is not None, "agreement.md has no line of the fresh splits"
-    devices = ", ".join(sorted({*costs["device"], *runs["device"]}))
-    networks = runs.groupby(["backbone", "conv"]).ngroups
-    when = dates.measured(results, ["paper/runs-fresh.csv", "costs.csv", "structure.csv"])
-    leads, times = (against[column][0] for column in (first, others[0]))
-    ahead = (leads[list(SELECTING)] > 0).all(axis=1).sum()
-    return "\n".join(
+    table = Markdown().grid(
+        ["pooling", "accuracy: LCPool minus this one", "LCPool is worse / equal / better",
+         "time of an epoch / LCPool's", "edges after / before", "stay connected"],
         [
-            f"**If you would have taken {' or '.join(SELECTING.values())}, take LCPool.** It is "
-            f"{_each(leads, '{:.1f}')} points more accurate on average, ahead of both on {ahead} "
-            f"of {len(leads)} datasets; their epochs take {_each(times, '{:.1f}')} times as long "
-            "as LCPool's.",
-            "",
-            *lines,
-            "",
-            f"Mean over {len(accuracy)} datasets, in brackets the lowest and the highest. Accuracy "
-            f"in points on the test set, {runs['run'].nunique()} runs on fresh splits in each of "
-            f"{networks} networks. Worse, equal, better: how probable each is on the average "
-            f"dataset, where a difference of up to one point is none. Edges and connected graphs "
-            f"after {structure['epochs'].max()} epochs of training. Published accuracies that "
-            f"agree with ours: {fresh[1]}. Accuracies and times are of one {devices}; measured on "
-            f"{when}.",
-        ]
+            [
+                named(pool) if pool != OURS else f"**{named(pool)}**",
+                *(_verdict(verdicts[pool]) if pool in verdicts else ("", "")),
+                "" if pool == OURS else _spread(times[pool], "{:.1f}"),
+                _spread(edges[pool] / edges[choosing.BASE], "{:.1f}"),
+                _spread(connected[pool], "{:.0f} %"),
+            ]
+            for pool in POOLINGS
+        ],
+    )  # fmt: skip
+    return "\n\n".join(
+        [_advice(verdicts, leads, times), table, " ".join(_notes(audit, leads)), _origin(audit)]
     )
 
 
-def _each(table: pd.DataFrame, form: str) -> str:
-    return " and ".join(form.format(table[pool].mean()) for pool in SELECTING)
+def _advice(verdicts: Mapping[str, Verdict], leads: pd.DataFrame, times: pd.DataFrame) -> str:
+    names = listed([named(pool) for pool in SELECTING], "or")
+    points = listed([f"{verdicts[pool].mean:.1f}" for pool in SELECTING])
+    ahead = (leads[list(SELECTING)] > 0).all(axis=1).sum()
+    ratios = listed([f"{times[pool].mean():.1f}" for pool in SELECTING])
+    base = verdicts[choosing.BASE]
+    return (
+        f"**If you would have taken {names}, take LCPool.** On the average dataset it is {points} "
+        f"points more accurate, and it is ahead of both on {ahead} of {len(leads)} datasets; on a "
+        f"GPU their epochs take {ratios} times as long as LCPool's. Against a network without "
+        f"pooling no gain was found: {signed(base.mean, 1)} points ({signed(base.low, 1)} to "
+        f"{signed(base.high, 1)})."
+    )
 
 
-def _verdict(verdict: Verdict) -> str:
-    return " / ".join(f"{100 * probability:.0f}" for probability in verdict.regions) + " %"
+def _notes(audit: Audit, leads: pd.DataFrame) -> Iterator[str]:
+    """What the columns are, and where the figures mislead."""
+    margin = audit.report.verdicts.margin
+    yield (
+        "Accuracy: points on the test set of the average dataset, by the report's model, "
+        "with a 95 % interval; worse, equal, better: how probable each is there, where a "
+        f"difference of up to {margin:g} point is none. The other columns: mean over the datasets, "
+        "in brackets the lowest and the highest."
+    )
+    rivals = leads[[pool for pool in POOLINGS if pool != OURS]]
+    worst = rivals.mean(axis=1).idxmin()
+    behind = rivals.loc[worst][lambda lead: lead < -margin].sort_values()
+    if not behind.empty:
+        listing = [f"{named(str(pool))} by {-lead:.1f} points" for pool, lead in behind.items()]
+        yield f"The exception is {worst}, where LCPool is behind {listed(listing)}."
+    if audit.readings is not None:
+        yield audit.readings.said()
+
+
+def _origin(audit: Audit) -> str:
+    runs, (agree, judged) = audit.report.runs, audit.report.agreeing
+    networks = runs.groupby(["backbone", "conv"]).ngroups
+    devices = sorted({*runs["device"], *([] if audit.costs is None else audit.costs["device"])})
+    return (
+        f"{runs['dataset'].nunique()} datasets, {networks} networks, {runs['run'].nunique()} runs "
+        f"on fresh splits. {agree} of {judged} published accuracies agree with ours within two "
+        f"standard errors (median {power(audit.report.cells).tolerance:.1f} points): that shows "
+        "how high they are, not which pooling is ahead. Accuracies and times are of one "
+        f"{', '.join(devices)}; measured on {audit.measured}."
+    )
+
+
+def _verdict(verdict: Verdict) -> tuple[str, str]:
+    interval = f"{signed(verdict.low, 1)} to {signed(verdict.high, 1)}"
+    shares = " / ".join(f"{100 * probability:.1f}" for probability in verdict.regions)
+    return f"{signed(verdict.mean, 1)} ({interval})", f"{shares} %"
 
 
 def _spread(values: pd.Series[float], form: str) -> str:

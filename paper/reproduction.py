@@ -129,7 +129,7 @@ class Power(NamedTuple):
     correlation: float
 
 
-def _power(cells: pd.DataFrame) -> Power:
+def power(cells: pd.DataFrame) -> Power:
     """What agreement of these cells shows; only where there is a cell that can be judged."""
     judged = cells[cells["agrees"].notna()]
     ours, paper = judged["mean"], judged["reference_mean"].astype(float)
@@ -166,7 +166,7 @@ def _meaning(analyses: Sequence[Analysis]) -> str:
     """What so much agreement shows, and what it does not."""
     rows = []
     for analysis in analyses:
-        found, (agree, judged) = _power(analysis.cells), agreeing(analysis.cells)
+        found, (agree, judged) = power(analysis.cells), agreeing(analysis.cells)
         rows.append([
             analysis.split, analysis.rule, f"{agree} of {judged}", str(found.level),
             f"{found.shuffled:.1f}", f"{found.tolerance:.1f}", f"{found.correlation:.2f}",

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import Array, ranks, rounded
-from lcpool.report.words import count
+from lcpool.report.words import count, listed
+from paper.names import named
 from paper.published import OURS, published_beside
 
 TRUE, FALSE = "true of our means", "not true of our means"
-# Claim, verdict, our numbers, and the paper's.
-Parts = tuple[str, str, str, str]
+# Claim, verdict, our numbers, the paper's, and whether it is true of these.
+Parts = tuple[str, str, str, str, bool | None]
 # Whether a claim is true of accuracies ``[groups, pools]``, and the numbers that it is about.
 Check = Callable[[Comparison, Array], tuple[bool, str]]
 
@@ -27,11 +28,8 @@ def about_cells(c: Comparison) -> Iterator[Parts]:
     paper = published_beside(c)
     for says, check in CLAIMS.items():
         holds, numbers = check(c, c.means)
-        of_paper = ""
-        if paper is not None:
-            its, its_numbers = check(c, paper)
-            of_paper = f"{'True' if its else 'Not true'}. {its_numbers}"
-        yield says, TRUE if holds else FALSE, numbers, of_paper
+        of_paper, its = ("", None) if paper is None else check(c, paper)[::-1]
+        yield says, TRUE if holds else FALSE, numbers, of_paper, its
 
 
 def _most(c: Comparison, means: Array) -> tuple[bool, str]:
@@ -42,13 +40,14 @@ def _most(c: Comparison, means: Array) -> tuple[bool, str]:
 def _first(c: Comparison, means: Array) -> tuple[bool, str]:
     average, at = c.backbone_ranks(means), c.pools.index(OURS)
     rows = zip(c.backbones, average, strict=True)
-    best = (f"{backbone} {conv} {_lowest(c.pools, row)}" for (backbone, conv), row in rows)
+    best = (f"{backbone} {conv}: {_lowest(c.pools, row)}" for (backbone, conv), row in rows)
     return bool((average[:, [at]] <= average).all()), f"Lowest average rank: {'; '.join(best)}."
 
 
 def _upper(c: Comparison, means: Array) -> tuple[bool, str]:
     within = ranks(means)[:, c.pools.index(OURS)] <= (len(c.pools) + 1) / 2
-    return bool(within.all()), f"Upper half in {within.sum()} of {count(len(means), 'group')}."
+    numbers = f"In the upper half in {within.sum()} of {count(len(means), 'group')}."
+    return bool(within.all()), numbers
 
 
 def _varied(c: Comparison, means: Array) -> tuple[bool, str]:
@@ -93,11 +92,12 @@ def winners(means: Array) -> Array:
 
 def _best_in(c: Comparison, means: Array) -> str:
     pairs = sorted(zip(-winners(means), c.pools, strict=True))
-    return f"Best in: {', '.join(f'{pool} {-n}' for n, pool in pairs)} of {len(means)}."
+    best = ", ".join(f"{named(pool)} {-n}" for n, pool in pairs)
+    return f"Of {count(len(means), 'group')}, highest in: {best}."
 
 
 def _lowest(pools: tuple[str, ...], average: Array) -> str:
     """Who has the lowest average rank, several where they share it, and LCPool's if it is not."""
     best = [pool for pool, rank in zip(pools, average, strict=True) if rank == average.min()]
-    text = f"{' and '.join(best)} {average.min():.2f}"
+    text = f"{listed([named(pool) for pool in best])} {average.min():.2f}"
     return text if OURS in best else f"{text} (LCPool {average[pools.index(OURS)]:.2f})"

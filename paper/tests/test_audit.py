@@ -11,7 +11,9 @@ from paper_runs import make_results
 from said import numbers
 
 from lcpool.models import Architecture
+from lcpool.report.hierarchical import Regions
 from lcpool.report.statistics import ALPHA, holm, over_splits
+from lcpool.report.verdict import Verdict
 from lcpool.report.words import signed
 from lcpool.settings import POOLS
 from lcpool.sweep.grid import read_grids
@@ -25,9 +27,9 @@ from paper.oddities import oddities
 ROOT = Path(__file__).parents[2]
 DATASETS = ("PROTEINS", "ENZYMES", "NCI1")
 HEADINGS = [
-    "Which pooling to take", "The claims", "The propositions", "The paper's ranking", "Oddities",
-    "Accuracy and cost", "Where LCPool wins, and where not", "Do pooled graphs stay connected?",
-    "Other readings of the paper",
+    "The answer", "The claims", "All analyses", "The propositions", "The paper's ranking",
+    "Oddities", "Accuracy and cost", "Where LCPool wins, and where not",
+    "Do pooled graphs stay connected?", "Other readings of the paper",
 ]  # fmt: skip
 
 
@@ -107,16 +109,70 @@ def _inside(table: str) -> list[str]:
     return [line.removeprefix("| ").removesuffix(" |") for line in table.split("\n")[2:]]
 
 
-def test_the_answer_comes_first(text: str):
+def bullets(text: str, point: str) -> list[str]:
+    """The list below a bold heading of the answer."""
+    part = chapter(text, "The answer").split(f"**{point}.**")[1].split("\n\n")[0]
+    return re.findall(r"^- (.*)$", part, re.M)
+
+
+def test_the_answer_comes_first(audit: Audit, text: str):
     assert re.findall(r"^## (.*)$", text, re.M) == HEADINGS
-    first = chapter(text, HEADINGS[0])
-    for word in ("In short", "What could be found", "On single datasets", "Cost", "Connectivity"):
-        assert f"- **{word}.** " in first
-    assert re.search(r"\b48\b[^.]*\b192\b", first)
-    looks = [row[0] for row in table(first)]
-    assert looks[::2] == [f"{look}, by accuracy" for look in ("fresh", "shared", "earlier")]
-    assert "“Earlier”" in first
-    assert "](picture.svg)" in first
+    assert "](picture.svg)" in chapter(text, "The answer")
+    rivals = audit.report.verdicts.rivals
+    judged = bullets(text, "Which pooling to take")
+    # The difference, its interval, and how many of the three other analyses agree.
+    for line, rival in zip(judged, reversed(rivals), strict=True):
+        for number in (rival.mean, rival.low, rival.high):
+            assert signed(number, 1) in line
+    agree = [int(re.search(r"in (\d) of 3 ", line)[1]) for line in judged]
+    words = [
+        {r.pairs.other: r.word for r in report.verdicts.rivals}
+        for (runs, _), report in audit.reports.items()
+        if runs != "earlier"
+    ]
+    assert agree == [
+        sum(other[rival.pairs.other] == rival.word for other in words[1:])
+        for rival in reversed(rivals)
+    ]
+
+
+def test_what_the_papers_own_figures_refute(audit: Audit, text: str):
+    """By its own accuracies three claims about its tables are false."""
+    false = bullets(text, "False by the paper's own tables")
+    known = [claim for claim in audit.report.claims if claim.of_paper is False]
+    assert len(false) == len(known) > 0
+    assert all(claim.says in line for claim, line in zip(known, false, strict=True))
+
+
+def test_every_claim_is_in_the_answer(audit: Audit, text: str):
+    points = ("Shown by our runs", "True of our means, without a test", "Not decided")
+    shown, true, undecided = (
+        bullets(text, point) if f"**{point}.**" in text else [] for point in points
+    )
+    verdicts = [claim.verdict for claim in audit.report.claims]
+    assert len(shown) == verdicts.count("supported") + 1  # and the propositions
+    assert len(true) == verdicts.count("true of our means")
+    assert len(undecided) == verdicts.count("undecided")
+
+
+def test_all_analyses(text: str):
+    part = chapter(text, "All analyses")
+    rows = table(part)
+    names = [f"{runs}, by {rule}" for runs in ("fresh", "shared", "earlier")
+             for rule in ("accuracy", "loss")]  # fmt: skip
+    assert [row[0] for row in rows[:-1]] == names
+    assert re.search(r"\b48\b[^.]*\b192\b", part)  # cells that have runs
+
+
+def test_a_verdict_at_its_limit_is_a_limit():
+    near, far = (
+        Verdict(
+            None, 1.0, 0.0, 2.0, 1.0, Regions(0.0, 1 - better, better), None, 1.0, None, draws=()
+        )
+        for better in (0.945, 0.9)
+    )
+    assert near.close
+    assert not far.close
 
 
 def test_claims_are_those_of_the_report(audit: Audit, text: str):
@@ -126,8 +182,11 @@ def test_claims_are_those_of_the_report(audit: Audit, text: str):
         assert row[3].replace("\\", "") == claim.because
         verdicts = [r.claims[audit.report.claims.index(claim)].verdict
                     for r in list(audit.reports.values())[1:]]  # fmt: skip
-        assert re.findall(r": ([\w ]+)", row[4]) == verdicts
-        assert len(verdicts) == 5
+        same, *others = row[4].split("<br>")
+        assert numbers(same) == [verdicts.count(claim.verdict), 5]
+        assert [other.split(": ")[1] for other in others] == [
+            verdict for verdict in verdicts if verdict != claim.verdict
+        ]
     assert re.search(r"LCPool\\\*[^.\n]*\b6\b", text)
 
 
@@ -217,7 +276,7 @@ def test_structure_before_and_after(text: str):
     # Connected graphs, and of several trainings their range; parts, density, diameter.
     assert numbers(rows[0][1]) == [80, 1, 0.25, 6]
     assert numbers(rows[1][1]) == [20, 10, 20, 5, 0.25, 6]
-    assert re.search(r"lcpool 90 % .*topkpool 20 % ", text)
+    assert re.search(r"LCPool 90 % .*TopK 20 % ", text)
     assert re.search(r"\b20 epochs\b.*\b3\b", text)
 
 
@@ -318,7 +377,6 @@ def test_what_is_missing_is_said_with_the_command(folder: Path, tmp_path: Path):
     for name, command in chapters.COMMANDS.items():
         missing = rf"`paper/results/{re.escape(name)}`[^`]*```sh\n{re.escape(command)}\n```"
         assert re.search(missing, text)
-    assert "- **Cost.**" not in text
     assert "nan" not in text
 
 

@@ -27,11 +27,12 @@ def test_verdicts_are_about_lcpool():
 def test_analyses_side_by_side():
     first, second = judged({"nopool": 0.0, "lcpool": 5.0}), judged({"nopool": 0.0, "lcpool": 0.0})
     text = analyses({"fresh": first, "shared": second})
-    *_, fresh, shared = text.split("\n")
+    *_, fresh, shared, could = text.split("\n")
     cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in (fresh, shared)]
     assert [row[0] for row in cells] == ["fresh", "shared"]
     assert [row[1].split("<br>")[0].split(": ")[1] for row in cells] == ["better", "equal"]
     assert numbers(cells[0][1])[-3:] == [0, 0, 100]
+    assert numbers(could.split("|")[2])[0] == round(first.table.detectable[0], 1)
 
 
 def test_equal_means_share_a_rank_however_they_come_about():

@@ -137,8 +137,8 @@ def _ahead(v: Verdicts) -> list[str]:
         return []
     named = listed([f"{r.pairs.other} ({signed(r.mean, 1)})" for r in reversed(ahead)])
     return [
-        f"It is ahead of {named} with the same probability, but perhaps by no more than "
-        f"{amount_of_points(v)}."
+        f"It is ahead of {named} with that probability; whether by more than "
+        f"{amount_of_points(v)} is open."
     ]
 
 
@@ -270,14 +270,25 @@ def _sensitivity(report: Report) -> list[str]:
     table = report.sensitivity
     if table.empty:
         return []
-    said = []
+    changes, same = [], []
     for analysis, rows in table.groupby("analysis", sort=False):
         changed = rows[rows["verdict"] != rows["pool"].map(verdicts)]
         pools = [f"{row.pool} ({row.verdict})" for row in changed.itertuples()]
-        said.append(f"{analysis}: {listed(pools) or 'none'}")
-    uninformative = report.uninformative
-    named = f" Not informative: {listed(uninformative)}." if uninformative else ""
-    return [f"Verdicts that differ, by analysis. {'; '.join(said)}.{named}"]
+        if pools:
+            changes.append(f"{analysis}: {listed(pools)}")
+        else:
+            same.append(str(analysis))
+    said = [f"Verdicts that other assumptions change. {'; '.join(changes)}."] if changes else []
+    if same:
+        said.append(f"No verdict changes with {listed(same, 'or')}.")
+    if close := [f"{r.pairs.other} ({r.word})" for r in report.verdicts.rivals if r.close]:
+        said.append(
+            "So near the limit that the error of the simulation could change the verdict: "
+            f"{listed(close)}."
+        )
+    if uninformative := report.uninformative:
+        said.append(f"Not informative: {listed(uninformative)}.")
+    return said
 
 
 def _power_on_one_dataset(c: Comparison) -> list[str]:

@@ -29,6 +29,8 @@ from lcpool.report.statistics import ALPHA, FEWEST_RUNS, Array, over_splits, rou
 from lcpool.report.words import count
 
 SURE = 0.95
+# So far from ``SURE`` the draws, of which there are a few thousand, cannot tell a probability.
+NEAR = 0.01
 POWER = 0.8
 # Below this accuracy, in percent, a network without pooling leaves room to be better.
 SATURATED = 97.0
@@ -131,6 +133,12 @@ class Verdict:
     def word(self) -> str:
         return decided(self.regions)
 
+    @property
+    def close(self) -> bool:
+        """Whether the error of the simulation could change the verdict."""
+        sure = (SURE - NEAR, SURE + NEAR)
+        return self.draws is not None and len({decided(self.regions, at) for at in sure}) > 1
+
     def sensitivity(self, margin: float) -> dict[str, Regions]:
         """The probabilities under other priors, where the draws tell."""
         if self.draws is None:
@@ -162,7 +170,7 @@ class Verdict:
         return float(max(np.ceil(n * (wanted * error / away) ** 2) - n, 1.0))
 
 
-def decided(regions: Regions) -> str:
+def decided(regions: Regions, sure: float = SURE) -> str:
     """What is sure enough.
 
     >>> decided(Regions(0.0, 0.03, 0.97)), decided(Regions(0.01, 0.3, 0.69))
@@ -172,9 +180,9 @@ def decided(regions: Regions) -> str:
     """
     worse, equal, better = regions
     for word, probability in (("better", better), ("equal", equal), ("worse", worse)):
-        if probability >= SURE:
+        if probability >= sure:
             return word
-    if max(1 - worse, 1 - better) < SURE or np.isnan(equal):
+    if max(1 - worse, 1 - better) < sure or np.isnan(equal):
         return "undecided"
     return "not worse" if worse <= better else "not better"
 
