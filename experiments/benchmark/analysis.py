@@ -6,6 +6,7 @@ marks. What it judges is fixed in that plan.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from lcpool.report import Report
 from lcpool.report.findings import findings
 from lcpool.report.tables import Markdown, verdict_rows
 from lcpool.report.words import signed
-from lcpool.settings import PAPER_CONVS
+from lcpool.settings import PAPER_CONVS, config_text, read_config_text
 from lcpool.sweep.grid import PAPER_DATASETS, Grid, read_grids
 from lcpool.sweep.results import Results
 
@@ -51,30 +52,38 @@ def answered(results: Results) -> str:
     if not done:
         return " ".join(said)
     counted = results.where(dataset=done)
-    devices = counted.runs.groupby("device", sort=False)["dataset"].unique()
-    said += [f"Trained on {name}: {', '.join(datasets)}." for name, datasets in devices.items()]
-    return f"{' '.join(said)}\n\n{written(counted)}"
+    return f"{' '.join([*said, trained_on(counted)])}\n\n{written(counted)}"
+
+
+def trained_on(results: Results) -> str:
+    """Which datasets were trained on which device."""
+    devices = results.runs.groupby("device", sort=False)["dataset"].unique()
+    return " ".join(f"Trained on {name}: {', '.join(of)}." for name, of in devices.items())
 
 
 def complete(results: Results, grids: Sequence[Grid]) -> list[str]:
     """The datasets of which every cell of the grids has all its runs, or failed."""
-    names = ["backbone", "conv", "pool"]
     runs = results.runs
-    counts = runs.groupby(["dataset", *names]).size()
-    failed = {failure.names for failure in results.failures}
+    counts = runs.groupby(["dataset", runs["config"].map(_settings)]).size()
+    failed = {(failure.names[0], _settings(failure.config)) for failure in results.failures}
     cells = [
-        (tuple(getattr(network, name) for name in names), grid.runs)
+        (_settings(config_text(*configuration)), grid.runs)
         for grid in grids
-        for network, _ in grid.configurations()
+        for configuration in grid.configurations()
     ]
     return [
         name
         for name in dict.fromkeys(runs["dataset"])
         if all(
-            (name, *cell) in failed or counts.get((name, *cell), 0) >= wanted
+            (name, cell) in failed or counts.get((name, cell), 0) >= wanted
             for cell, wanted in cells
         )
     ]
+
+
+def _settings(config: str) -> str:
+    """All settings of a run, also those that its text leaves out."""
+    return json.dumps(read_config_text(config), sort_keys=True)
 
 
 def written(results: Results) -> str:

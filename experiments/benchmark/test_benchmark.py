@@ -105,7 +105,7 @@ def test_datasets_count_when_every_cell_was_tried():
     wanted = [
         Grid.of(
             datasets=["COX2", "MUTAG"], backbones="plain", convs="graphconv", runs=5,
-            pools=["lcpool", "kmis"],
+            pools=["lcpool", "kmis"], splits="stratified",
         )
     ]  # fmt: skip
     assert analysis.complete(results, wanted) == ["COX2", "MUTAG"]
@@ -114,8 +114,14 @@ def test_datasets_count_when_every_cell_was_tried():
     assert analysis.complete(lacking, wanted) == ["COX2"]
     none = Results(results.runs[~of_one])
     assert analysis.complete(none, wanted) == ["COX2"]
-    failed = Failure(("MUTAG", "plain", "graphconv", "kmis"), "stratified", "", "{}")
+    config = results.runs.loc[of_one, "config"].iloc[0]
+    failed = Failure(("MUTAG", "plain", "graphconv", "kmis"), "stratified", "", config)
     assert analysis.complete(Results(none.runs, failures=(failed,)), wanted) == ["COX2", "MUTAG"]
+    elsewhere = config.replace('"ratio": 0.5', '"ratio": 0.8')
+    other = none.runs.assign(
+        config=none.runs["config"].where(none.runs["pool"] != "lcpool", elsewhere)
+    )
+    assert analysis.complete(Results(other, failures=(failed,)), wanted) == []
 
 
 def simulated(size_matters: float) -> pd.DataFrame:
