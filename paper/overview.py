@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from markupsafe import Markup
 
-from lcpool.report.page import style
-from lcpool.report.plots import WIDTH, colours, picture, tag
+from lcpool.report.page import alone
+from lcpool.report.plots import WIDTH, colours, tag
 from lcpool.report.verdict_plots import TRADE_OFF, forests, trade_off
 from paper.choosing import relative, stay_connected
 from paper.report import PaperReport
@@ -38,7 +38,7 @@ def overview(
         bottom += TRADE_OFF[1]
     width = (WIDTH + GAP) * min(len(found), ACROSS)
     label = "; ".join(one.label for one in found)
-    return _alone(width, bottom, label, *parts, style=style())
+    return alone(width, bottom, label, *parts)
 
 
 def _against_time(
@@ -56,11 +56,3 @@ def _against_time(
     notes = {pool: f"({share.mean:.0f} %)" for pool, share in shares.items()}
     title = "accuracy − LCPool's, points; in brackets, connected graphs that stay so"
     return trade_off(places, v.reference, colours(report), title, notes) if places else []
-
-
-def _alone(width: float, height: float, label: str, *children: str, style: str) -> str:
-    """An image as a file of its own, with the style sheet that a page would lend it."""
-    css = f"width: {width:.0f}px; background: var(--ground); font-family: system-ui, sans-serif"
-    sheet = tag("style", Markup(style))
-    named = {"xmlns": "http://www.w3.org/2000/svg", "style": css}
-    return f"{picture(width, height, label, sheet, *children, **named)}\n"

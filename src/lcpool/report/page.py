@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
+from markupsafe import Markup
 
 from lcpool.data.splits import Scheme
 from lcpool.pages import environment, inline, text
@@ -14,7 +15,7 @@ from lcpool.report.cells import GROUP
 from lcpool.report.comparison import Comparison, pairs_over_splits
 from lcpool.report.findings import MANY, provenance, why_no_test
 from lcpool.report.measure import Measure
-from lcpool.report.plots import colours, costs, diagram, learning, shapes, spread
+from lcpool.report.plots import colours, costs, diagram, learning, picture, shapes, spread, tag
 from lcpool.report.schemes import correction, name_of_test
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import constant_mark, highlighted, layouts, rank_rows
@@ -95,6 +96,14 @@ def first_against_others(c: Comparison) -> list[DifferenceTable]:
 def style() -> str:
     """The style sheet of the page and of its pictures."""
     return text("lcpool.report", "+base.css", "page.css", "+tip.css", "print.css")
+
+
+def alone(width: float, height: float, label: str, *children: str) -> str:
+    """An image as a file of its own, with the style sheet that the page would lend it."""
+    css = f"width: {width:.0f}px; background: var(--ground); font-family: system-ui, sans-serif"
+    sheet = tag("style", Markup(style()))
+    named = {"xmlns": "http://www.w3.org/2000/svg", "style": css}
+    return f"{picture(width, height, label, sheet, *children, **named)}\n"
 
 
 Row = dict[str, Any]

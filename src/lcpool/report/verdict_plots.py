@@ -148,17 +148,18 @@ def trade_off(
     colour: Mapping[str, str],
     title: str,
     notes: Mapping[str, str],
+    cost: str = "time of a run",
 ) -> list[Markup]:
-    """Poolings by time, in multiples of the reference's, and difference with its interval.
+    """Poolings by cost, in multiples of the reference's, and difference with its interval.
 
     Those that no other beats in both are joined. ``notes`` stand beside the names.
     """
     every = {reference: (1.0, 0.0, math.nan, math.nan), **places}
     width, height = TRADE_OFF
     ends = [end for _, *of in every.values() for end in of if np.isfinite(end)]
-    x = Scale.over([time for time, *_ in every.values()], 34, width - 80, log=True)
+    x = Scale.over([times for times, *_ in every.values()], 34, width - 80, log=True)
     y = Scale.over(ends, height - 34, 22)
-    front = not_beaten({pool: (time, mean) for pool, (time, mean, *_) in every.items()})
+    front = not_beaten({pool: (times, mean) for pool, (times, mean, *_) in every.items()})
     ticks = {f"{tick:g}": y(tick) for tick in y.ticks()}
     parts = [tag("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid")
              for at in ticks.values()]  # fmt: skip
@@ -166,17 +167,17 @@ def trade_off(
               for text, at in ticks.items()]  # fmt: skip
     line = " ".join(f"{x(every[pool][0]):.1f},{y(every[pool][1]):.1f}" for pool in front)
     parts += [tag("text", title, x=0.0, y=12.0),
-              bottom_axis(x, 22, height - 34, f"time of a run / {short(reference)}'s"),
+              bottom_axis(x, 22, height - 34, f"{cost} / {short(reference)}'s"),
               tag("polyline", points=line, class_="front")]  # fmt: skip
-    labels = apart({pool: (x(time), y(mean)) for pool, (time, mean, *_) in every.items()})
-    for pool, (time, mean, low, high) in every.items():
-        at, up = x(time), y(mean)
+    labels = apart({pool: (x(times), y(mean)) for pool, (times, mean, *_) in every.items()})
+    for pool, (times, mean, low, high) in every.items():
+        at, up = x(times), y(mean)
         marks = [tag("circle", cx=at, cy=up, r=4.5, class_="mean")]
         if np.isfinite(low):
             marks.append(tag("line", x1=at, x2=at, y1=y(low), y2=y(high), class_="estimate"))
         note = f" {notes[pool]}" if pool in notes else ""
         marks.append(tag("text", short(pool) + note, x=at + 7, y=labels[pool] + 4))
-        tip = f"{pool}: {signed(mean)}, {time:.2f} × the time of {reference}{note}"
+        tip = f"{pool}: {signed(mean)}, {times:.2f} × the {cost} of {reference}{note}"
         parts.append(tag("g", *marks, class_=colour.get(pool), data_pool=pool, data_tip=tip))
     return parts
 
