@@ -8,10 +8,11 @@ CHECK_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) \
 .DEFAULT_GOAL := help
 .PHONY: help demo paper audit readme paper-test tables figures docs pages quick test checks lint types unit wheel floor dist layers format clean
 
-# Bytecode is kept, for many tests start processes that import everything. Tests run in as many
-# processes as there are cores, each with one thread, and skips say why.
+# Bytecode is kept, for many tests start processes that import everything. Tests run in one more
+# process than there are cores, since many wait for others, each with one thread; skips say why.
 export PYTHONDONTWRITEBYTECODE =
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -rs -n auto --dist worksteal
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -rs -n $(WORKERS) --dist worksteal
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12

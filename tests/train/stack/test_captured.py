@@ -1,6 +1,7 @@
 """Steps of a fixed shape compute what steps of exact shapes compute; their kernels interpreted."""
 
 import copy
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import pytest
@@ -26,19 +27,26 @@ LOOSE = {"rtol": 1e-3, "atol": 1e-3}
 CLOSE = {"rtol": 1e-5, "atol": 1e-6} if DEVICE.type == "cuda" else {"rtol": 1e-8, "atol": 1e-9}
 
 
-@pytest.fixture
-def gpu_kernels(monkeypatch):
-    """The kernels for a GPU, interpreted where there is none."""
-    if DEVICE.type == "cuda":
-        return
-    from lcpool.ops import kernels
-    from lcpool.ops.backends import gpu
-    from lcpool.train.stack import gpu as of_stack
-    from lcpool.train.stack import layers, rows
+@contextmanager
+def on_gpu_kernels():
+    """The kernels for a GPU; where there is none they are interpreted, which takes long."""
+    with pytest.MonkeyPatch.context() as patch:
+        if DEVICE.type != "cuda":
+            from lcpool.ops import kernels
+            from lcpool.ops.backends import gpu
+            from lcpool.train.stack import gpu as of_stack
+            from lcpool.train.stack import layers, rows
 
-    monkeypatch.setattr(kernels, "cpu_kernels", lambda: gpu)
-    monkeypatch.setattr(layers, "run_kernels", lambda x: of_stack)
-    monkeypatch.setattr(rows.RunRows, "at_once", True)
+            patch.setattr(kernels, "cpu_kernels", lambda: gpu)
+            patch.setattr(layers, "run_kernels", lambda x: of_stack)
+            patch.setattr(rows.RunRows, "at_once", True)
+        yield
+
+
+@pytest.fixture
+def gpu_kernels():
+    with on_gpu_kernels():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -96,19 +104,15 @@ if DEVICE.type == "cuda":  # tests/pool/test_bounded.py has others of these in l
 @pytest.mark.parametrize(
     ("pool", "conv"), [(pool, ("gcn", "graphconv")[i % 2]) for i, pool in enumerate(POOLS)]
 )
-def test_steps_are_those_of_exact_shapes(graphs, gpu_kernels, pool, conv):
+def test_steps_are_those_of_exact_shapes(graphs, pool, conv):
     models = networks(graphs, pool=pool, conv=conv)
     plain, fixed = Stack(copy.deepcopy(models)), Stack(models)
     optimizers = [
         torch.optim.Adam(stack.model.parameters(), lr=1e-3, capturable=DEVICE.type == "cuda")
         for stack in (plain, fixed)
     ]
-    columns = Columns(graphs)
-    steps = Steps(fixed, columns, lambda out, b: run_losses(out, b, RUNS), optimizers[1])
     orders = [list(torch.split(torch.tensor(order), 3)) for order in ORDERS]
     val = [torch.tensor([7, 8, 9]), torch.tensor([11, 12, 13])]
-    steps.prepare(orders, val, 2)
-    total = steps.train()
     expected = torch.zeros(RUNS, dtype=torch.float64, device=DEVICE)
     for parts in zip(*orders, strict=True):
         batch = graphs.batch(torch.cat(parts))
@@ -117,27 +121,33 @@ def test_steps_are_those_of_exact_shapes(graphs, gpu_kernels, pool, conv):
         loss.sum().backward()
         optimizers[0].step()
         expected += loss.detach()
+    plain.model.eval()
+    with torch.no_grad():
+        batch = graphs.batch(torch.cat(val))
+        wanted = plain(batch, RUNS).logits.view(RUNS, 3, -1)
+    with on_gpu_kernels():
+        columns = Columns(graphs)
+        steps = Steps(fixed, columns, lambda out, b: run_losses(out, b, RUNS), optimizers[1])
+        steps.prepare(orders, val, 2)
+        total, found = steps.train(), steps.scores()
     torch.testing.assert_close(total, expected, **CLOSE)
     for (name, a), b in zip(plain.tensors().items(), fixed.tensors().values(), strict=True):
         torch.testing.assert_close(b, a, rtol=1e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
-    plain.model.eval()
-    with torch.no_grad():
-        batch = graphs.batch(torch.tensor([7, 8, 9, 11, 12, 13]))
-        wanted = plain(batch, RUNS).logits.view(RUNS, 3, -1)
-    found = steps.scores()
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("pool", POOLS[-4:] if DEVICE.type == "cuda" else ["cellpool"])
-def test_partitions_of_partitions(graphs, gpu_kernels, poisoned, pool):
+def test_partitions_of_partitions(graphs, poisoned, pool):
     stack = Stack(networks(graphs, pool=pool, poolings=2))
-    steps = Steps(stack, Columns(graphs), lambda o, b: run_losses(o, b, RUNS), None)
     parts = torch.tensor([7, 8]), torch.tensor([9, 11])
-    steps.prepare([[torch.tensor([0, 1])], [torch.tensor([4, 3])]], parts, 2)
     stack.model.eval()
     with torch.no_grad():
         wanted = stack(graphs.batch(torch.cat(parts)), RUNS).logits.view(RUNS, 2, -1)
-    torch.testing.assert_close(steps.scores(), wanted, **CLOSE)
+    with on_gpu_kernels():
+        steps = Steps(stack, Columns(graphs), lambda o, b: run_losses(o, b, RUNS), None)
+        steps.prepare([[torch.tensor([0, 1])], [torch.tensor([4, 3])]], parts, 2)
+        found = steps.scores()
+    torch.testing.assert_close(found, wanted, **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -160,23 +170,29 @@ def test_steps_that_draw_numbers(graphs, gpu_kernels, poisoned, pool):
     assert steps.scores().isfinite().all()
 
 
-def trained(graphs, captured, **options):
+def both_ways(graphs, runs, **options):
+    """Trained in exact shapes and in fixed ones; how many runs and places are left after epochs.
+
+    Without norms: they leave a bias before them a gradient of rounding alone, which Adam follows.
+    """
+    architecture = Architecture(pool="nopool", hidden=4, norm="none")
     protocol = Protocol(epochs=9, batch_size=7, lr=0.01, **options)
-    architecture = Architecture(pool="nopool", hidden=4)
-    trainer = Trainer(graphs, architecture, protocol, range(3), capture=False)
-    trainer.capture, sizes = captured, []
-    while not trainer.ended:
-        trainer.train_epoch()
-        sizes.append((len(trainer.active), len(trainer.places)))
-    trainer.test()
-    return trainer, sizes
+    for way in (nullcontext, on_gpu_kernels):
+        with way():
+            trainer = Trainer(graphs, architecture, protocol, range(runs), capture=False)
+            trainer.capture, sizes = way is on_gpu_kernels, []
+            while not trainer.ended:
+                trainer.train_epoch()
+                sizes.append((len(trainer.active), len(trainer.places)))
+            trainer.test()
+        yield trainer, sizes
 
 
-def test_runs_that_end_leave_the_others_as_they_are(graphs, gpu_kernels, monkeypatch):
+def test_runs_that_end_leave_the_others_as_they_are(graphs, monkeypatch):
     """Ended runs get empty graphs; when half have ended, the stack shrinks."""
     monkeypatch.setattr(Run, "ended", lambda run, _: run.epochs >= 1 + run.number)
     graphs = replace(graphs, x=graphs.x.float())
-    (plain, exact), (fixed, sizes) = (trained(graphs, way) for way in (False, True))
+    (plain, exact), (fixed, sizes) = both_ways(graphs, 3)
     assert exact == [(2, 2), (1, 1), (0, 1)]
     assert sizes == [(2, 3), (1, 1), (0, 1)]
     for a, b in zip(plain.runs, fixed.runs, strict=True):
@@ -186,7 +202,7 @@ def test_runs_that_end_leave_the_others_as_they_are(graphs, gpu_kernels, monkeyp
             assert b.test[rule] == pytest.approx(figures, rel=1e-3, abs=1e-3)
 
 
-def test_a_state_in_the_middle_goes_on(graphs, gpu_kernels):
+def test_a_state_in_the_middle_goes_on(graphs):
     """With an ended run still in the stack; where steps are not captured, it is taken out."""
     graphs = replace(graphs, x=graphs.x.float())
     protocol = Protocol(epochs=9, patience=9, batch_size=7)
@@ -195,14 +211,16 @@ def test_a_state_in_the_middle_goes_on(graphs, gpu_kernels):
         Trainer(graphs, architecture, protocol, range(3), capture=False) for _ in range(3)
     )
     first.capture = same.capture = True
-    first.train_epoch()
-    first.runs[1].diverged = 1  # it ends
-    first._drop_ended()
-    assert (first.active, first.places) == ([0, 2], [0, 1, 2])
-    for other in (same, eager):
-        other.load_state(copy.deepcopy(first.state()))
-    for trainer in (first, same, eager):
-        trainer.train_epoch()
+    with on_gpu_kernels():
+        first.train_epoch()
+        first.runs[1].diverged = 1  # it ends
+        first._drop_ended()
+        assert (first.active, first.places) == ([0, 2], [0, 1, 2])
+        for other in (same, eager):
+            other.load_state(copy.deepcopy(first.state()))
+        for trainer in (first, same):
+            trainer.train_epoch()
+    eager.train_epoch()
     assert same.places == [0, 1, 2]
     assert same._steps.rooms() == first._steps.rooms()
     assert eager.places == [0, 2]
@@ -211,11 +229,11 @@ def test_a_state_in_the_middle_goes_on(graphs, gpu_kernels):
         torch.testing.assert_close(torch.tensor(a.curves), torch.tensor(c.curves), **LOOSE)
 
 
-def test_epochs_chosen_by_the_loss_of_training(graphs, gpu_kernels, monkeypatch):
+def test_epochs_chosen_by_the_loss_of_training(graphs, monkeypatch):
     """The stack is evaluated as it trains, without the runs that have ended."""
     monkeypatch.setattr(Run, "ended", lambda run, _: run.epochs >= 1 + run.number)
     graphs = replace(graphs, x=graphs.x.float())
-    plain, fixed = (trained(graphs, way, selection_loss="total")[0] for way in (False, True))
+    (plain, _), (fixed, _) = both_ways(graphs, 2, selection_loss="total")
     for a, b in zip(plain.runs, fixed.runs, strict=True):
         torch.testing.assert_close(torch.tensor(b.curves), torch.tensor(a.curves), **LOOSE)
 
