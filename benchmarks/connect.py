@@ -18,27 +18,30 @@ lcpool's forward pass and beside forward and backward together. Where it has one
 together stand in a column of their own. On a GPU this is the only table.
 
 Times are medians, taken in turns, by the clock and as the processor counts them over all threads:
-on a busy machine the clock counts the waiting too. Threads without work sleep (OMP_WAIT_POLICY);
-else those of one library, waiting for more, would slow down the next. Memory is the largest
-resident set of a call in a process of its own, beyond what was resident before (the input, and the
-libraries, which have done a small case); twice the output stands beside it. On a GPU only the clock
-counts, and memory is what torch has allocated at its peak.
+on a busy machine the clock counts the waiting too. On a CPU each call has a process of its own, as
+a user of one library has: threads of one library would spin while the next one works, and what one
+gives back to the allocator would be found or lacked by the next. Memory is the largest resident set
+of a call in another process, beyond what was resident before (the input, and the libraries, which
+have done a small case); twice the output stands beside it. On a GPU only the clock counts, and
+memory is what torch has allocated at its peak.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import hashlib
 import json
 import multiprocessing
-import os
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +85,8 @@ RANDOM = {
     "random, degree 14": Shape(20_000, 140_000, spread=0, largest=20_000, local=False),
 }
 SCALE_FREE = "Barabási–Albert"
+TOUCHED = 4 * 2**30  # bytes
+IDLE = 0.02  # seconds in which threads of the call before stop waiting for more
 OURS, CHECKED, FORWARD = "lcpool", "lcpool, checked", "lcpool, forward"
 Cell = dict[str, Any]
 
@@ -302,24 +307,25 @@ CALLS = {"pattern": pattern_calls, "weighted": weighted_calls}
 
 def measure(kind: str, name: str, count: int, args: argparse.Namespace) -> dict[str, Cell]:
     """Median times of each call, taken in turns, after a look at what they find."""
-    settle(args)
-    calls = CALLS[kind](make_case(name, count, args))
-    expected = sorted_keys(calls[OURS]())
-    for call, run in calls.items():
-        if not torch.equal(sorted_keys(run()), expected):
-            raise ValueError(f"{call} finds other edges than lcpool.")
-    edges = expected.numel()
-    del expected
-    times: dict[str, list[tuple[float, float]]] = {call: [] for call in calls}
-    started = time.perf_counter()
-    while len(times[OURS]) < 5 or time.perf_counter() - started < args.seconds:
-        for call, run in calls.items():
-            wait(args.device)
-            before = time.perf_counter(), time.process_time()
-            run()
-            wait(args.device)
-            after = time.perf_counter(), time.process_time()
-            times[call].append((after[0] - before[0], after[1] - before[1]))
+    with ExitStack() as stack:
+        if args.device == "cpu":
+            names = CALLS[kind](make_case(name, count, args))
+            steps = {
+                call: stack.enter_context(Away(kind, call, name, count, args)) for call in names
+            }
+        else:
+            calls = CALLS[kind](make_case(name, count, args))
+            steps = {call: Here(step, args.device) for call, step in calls.items()}
+        found = {call: step.found() for call, step in steps.items()}
+        edges, expected = found[OURS]
+        for call, (_, digest) in found.items():
+            if digest != expected:
+                raise ValueError(f"{call} finds other edges than lcpool.")
+        times: dict[str, list[tuple[float, float]]] = {call: [] for call in steps}
+        started = time.perf_counter()
+        while len(times[OURS]) < 5 or time.perf_counter() - started < args.seconds:
+            for call, step in steps.items():
+                times[call].append(step.timed())
     cells = {}
     for call, taken in times.items():
         clock, processor = (1e3 * statistics.median(t) for t in zip(*taken, strict=True))
@@ -328,6 +334,75 @@ def measure(kind: str, name: str, count: int, args: argparse.Namespace) -> dict[
         for call, run in calls.items():
             cells[call]["peak"] = peak_of_device(run, args.device)
     return cells
+
+
+class Here:
+    """A call in this process."""
+
+    def __init__(self, step: Callable[[], Tensor], device: str) -> None:
+        self.step, self.device = step, device
+
+    def found(self) -> tuple[int, str]:
+        """How many edges it finds, and a digest of them."""
+        keys = sorted_keys(self.step())
+        return keys.numel(), hashlib.sha256(keys.cpu().numpy().tobytes()).hexdigest()
+
+    def timed(self) -> tuple[float, float]:
+        """Seconds of one call, by the clock and by the processor."""
+        wait(self.device)
+        before = time.perf_counter(), time.process_time()
+        self.step()
+        wait(self.device)
+        return time.perf_counter() - before[0], time.process_time() - before[1]
+
+
+class Away:
+    """A call in a process of its own, which waits until it is asked."""
+
+    def __init__(self, *given: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=serve, args=(other, *given), daemon=True)
+        self.process.start()
+        other.close()
+
+    def __enter__(self) -> Away:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pipe.close()
+        self.process.join()
+
+    def found(self) -> tuple[int, str]:
+        return self._asked("found")
+
+    def timed(self) -> tuple[float, float]:
+        return self._asked("timed")
+
+    def _asked(self, what: str) -> Any:
+        self.pipe.send(what)
+        return self.pipe.recv()
+
+
+def serve(
+    pipe: Connection, kind: str, call: str, name: str, count: int, args: argparse.Namespace
+) -> None:
+    """What :class:`Away` asks, until it is gone."""
+    settle(args)
+    here = Here(CALLS[kind](make_case(name, count, args))[call], args.device)
+    try:
+        while True:
+            what = pipe.recv()
+            if what == "timed":
+                time.sleep(IDLE)
+            pipe.send(getattr(here, what)())
+    except EOFError:
+        return
+
+
+def touch_memory() -> None:
+    """Use some memory, so that a virtual machine has it: new pages take its host long to find."""
+    np.ones(TOUCHED // 8)
 
 
 def settle(args: argparse.Namespace) -> None:
@@ -443,14 +518,14 @@ def main() -> None:
     args = arguments()
     host = machine(args.threads, args.device)
     show_machine(host)
-    # Read when the libraries are imported: by the processes that measure.
-    os.environ["OMP_WAIT_POLICY"], os.environ["KMP_BLOCKTIME"] = "passive", "0"
+    touch_memory()
     results: dict[str, list[Cell]] = {}
     for kind in [args.only] if args.only else CALLS:
         for name, count in cases(args):
             if kind == "weighted" and name == SCALE_FREE:
                 continue  # PyG's stage knows no rows.
-            cells = apart(measure, kind, name, count, args)
+            settle(args)
+            cells = measure(kind, name, count, args)
             shown = columns(kind, cells).values()
             peaks = {
                 call: cells[call]["peak"] if "peak" in cells[call]
