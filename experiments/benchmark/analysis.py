@@ -134,7 +134,8 @@ def _section(title: str, report: Report) -> str:
         [STYLE.escape(row[0]), *row[1:], points] for row, points in zip(rows, able, strict=True)
     ]
     topics = ("answer", "power", "sensitivity", "missing")
-    said = [f"- {STYLE.escape(text)}" for topic in topics for text in found[topic]]
+    # Of the names of poolings, lcpool* alone is markup.
+    said = ["- " + text.replace("*", r"\*") for topic in topics for text in found[topic]]
     grid = STYLE.grid([*header, "found with probability 0.8"], rows)
     return "\n\n".join([f"### {title}", grid, "\n".join(said), _datasets(report)])
 

@@ -17,7 +17,7 @@ from lcpool.report.measure import Measure
 from lcpool.report.schemes import in_words, no_test
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.verdict import NO_POOLING, POWER, SURE, Verdict, Verdicts
-from lcpool.report.words import count, duration, listed, p_value, signed
+from lcpool.report.words import between, count, duration, listed, p_value, signed
 from lcpool.sweep.engine import in_short
 
 if TYPE_CHECKING:
@@ -243,10 +243,10 @@ def _power(report: Report) -> list[str]:
     found, equal = able["detectable"], able["equal_if_equal"]
     wrong = [_doubt(rival) for rival in v.rivals if rival.word != "undecided"]
     said = [
-        f"With these datasets and runs, a true difference of {found.min():.1f} to "
-        f"{found.max():.1f} {c.measure.points}, depending on the pooling, would be found with "
-        f"probability {POWER:g}; poolings without any difference would be found equal with "
-        f"probability {equal.min():.2f} to {equal.max():.2f} (by simulation).",
+        f"With these datasets and runs, a true difference of {between(found, 1)} "
+        f"{c.measure.points}, depending on the pooling, would be found with probability {POWER:g}; "
+        "poolings without any difference would be found equal with probability "
+        f"{between(equal, 2)} (by simulation).",
     ]
     if wrong:
         said.append(

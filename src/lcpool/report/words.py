@@ -36,6 +36,16 @@ def listed(names: Sequence[str], joined: str = "and") -> str:
     return f" {joined} ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
+def between(values: Sequence[float], digits: int) -> str:
+    """From the lowest to the highest; one number if they are the same when rounded.
+
+    >>> between([1.26, 0.5, 2.0], 1), between([0.001, 0.002], 2)
+    ('0.5 to 2.0', '0.00')
+    """
+    low, high = (f"{end:.{digits}f}" for end in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
 def p_value(p: float, equals: str = "") -> str:
     """A p to the digits that mean something; ``equals`` stands before one that is given.
 
