@@ -54,7 +54,7 @@ def points(audit: Audit) -> list[Point]:
         Point("False by the paper's own tables", [], [
             f"“{claim.says}” {claim.paper}" for claim in claims if claim.of_paper is False
         ]),
-        Point("Shown by our runs", [], [*supported, PROPOSITIONS]),
+        Point("Supported by our runs", [], [*supported, PROPOSITIONS]),
         Point("True of our means, without a test", [], true),
         Point("Not decided", [], undecided),
         Point("What could have been found", list(_power(audit)), []),
@@ -75,8 +75,8 @@ def _take(audit: Audit) -> Iterator[str]:
         yield "It was not found to be more accurate than a network without pooling."
     yield (
         "Below, in points of test accuracy: by how much it is ahead on the average dataset, with "
-        f"95 % intervals. Differences of up to {v.margin:g} point are none, and a verdict takes a "
-        f"probability of {SURE:g}."
+        f"95 % intervals. A difference of up to {v.margin:g} point counts as none; a verdict has a "
+        f"probability of at least {SURE:g}."
     )
 
 
@@ -114,7 +114,7 @@ def _judged(audit: Audit) -> Iterator[str]:
             )
         text = (
             f"against {named(pool)} {signed(rival.mean, 1)} ({signed(rival.low, 1)} to "
-            f"{signed(rival.high, 1)}): {said}"
+            f"{signed(rival.high, 1)}; plain mean {signed(rival.unweighted, 1)}): {said}"
         )
         if others:
             same = sum(one.get(pool) == rival.word for one in others)
@@ -143,7 +143,9 @@ def _power(audit: Audit) -> Iterator[str]:
     """What differences could have been found, on the average dataset and on single ones."""
     yield from audit.report.findings()["power"]
     seen = choosing.visible(choosing.pairs_on_datasets(audit.report.paper))
-    yield f"On a single dataset a lead must be {seen} points to be told from chance."
+    yield (
+        f"On a single dataset two poolings must be {seen} points apart to be told from each other."
+    )
     yield "So “not decided” does not mean “equal”."
 
 

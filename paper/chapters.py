@@ -110,7 +110,7 @@ def _elsewhere(audit: Audit, claim: Claim) -> str:
         f"{split}, by {rule}": other.verdict
         for (split, rule), report in list(audit.reports.items())[1:]
         for other in report.claims
-        if other.says == claim.says
+        if split != EARLIER and other.says == claim.says
     }
     if not verdicts:
         return ""

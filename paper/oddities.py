@@ -58,8 +58,8 @@ def _ranks() -> str:
     total = sum(map(len, published_ranks().values()))
     return (
         f"{fewest} to {most} of the {total} printed ranks do not follow from the printed "
-        "accuracies (how many depends on how ties are ranked); they are off by up to "
-        f"{max(max(off) for off in wrong):.2f}."
+        "accuracies; they are off by up to {max(max(off) for off in wrong):.2f} (both depend "
+        "on how ties are ranked)."
     )
 
 

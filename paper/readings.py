@@ -56,10 +56,10 @@ class Readings:
 
     def said(self) -> str:
         """How far LCPool is ahead with the settings there."""
-        texts = [f"with `{o}` there by {_standing(c, self.pool)}" for o, c in self.instead.items()]
+        texts = [f"with `{o}` {_standing(c, self.pool)}" for o, c in self.instead.items()]
         return (
-            f"{self.fails()}: {named(OURS)} is ahead of it by {_standing(self.usual, self.pool)}, "
-            f"{listed(texts)}."
+            f"{self.fails()}. {named(OURS)}'s lead over it is {_standing(self.usual, self.pool)}; "
+            f"were it trained with another norm there, the lead would be {listed(texts)}."
         )
 
 

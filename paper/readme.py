@@ -17,7 +17,6 @@ from paper import choosing
 from paper.audit import Audit
 from paper.names import named
 from paper.published import OURS
-from paper.reproduction import power
 
 BEGIN, END = "<!-- begin: make readme -->", "<!-- end: make readme -->"
 POOLINGS = ("nopool", "topkpool", "sagpool", OURS, "asapool", "mincutpool", "diffpool")
@@ -51,12 +50,13 @@ def figures(results: Path) -> str:
     connected = structure.pivot(index="dataset", columns="pool", values="stay_connected")
     verdicts = {verdict.pairs.other: verdict for verdict in report.verdicts.rivals}
     table = Markdown().grid(
-        ["pooling", "accuracy: LCPool minus this one", "LCPool is worse / equal / better",
-         "time of an epoch / LCPool's", "edges after / before", "stay connected"],
+        ["pooling", "accuracy: LCPool minus this one", "plain mean",
+         "LCPool is worse / equal / better", "time of an epoch / LCPool's",
+         "edges after / before", "stay connected"],
         [
             [
                 named(pool) if pool != OURS else f"**{named(pool)}**",
-                *(_verdict(verdicts[pool]) if pool in verdicts else ("", "")),
+                *(_verdict(verdicts[pool]) if pool in verdicts else ("", "", "")),
                 "" if pool == OURS else _spread(times[pool], "{:.1f}"),
                 _spread(edges[pool] / edges[choosing.BASE], "{:.1f}"),
                 _spread(connected[pool], "{:.0f} %"),
@@ -88,10 +88,11 @@ def _notes(audit: Audit, leads: pd.DataFrame) -> Iterator[str]:
     """What the columns are, and where the figures mislead."""
     margin = audit.report.verdicts.margin
     yield (
-        "Accuracy: points on the test set of the average dataset, by the report's model, "
-        "with a 95 % interval; worse, equal, better: how probable each is there, where a "
-        f"difference of up to {margin:g} point is none. The other columns: mean over the datasets, "
-        "in brackets the lowest and the highest."
+        "Accuracy: points on the test set of the average dataset, with a 95 % interval, by the "
+        "report's model, which gives a dataset that is unlike the others less weight than the "
+        "plain mean does. Worse, equal, better: how probable each is there; a difference of up to "
+        f"{margin:g} point counts as equal. The other columns: mean over the datasets, in brackets "
+        "the lowest and the highest."
     )
     rivals = leads[[pool for pool in POOLINGS if pool != OURS]]
     worst = rivals.mean(axis=1).idxmin()
@@ -99,27 +100,23 @@ def _notes(audit: Audit, leads: pd.DataFrame) -> Iterator[str]:
     if not behind.empty:
         listing = [f"{named(str(pool))} by {-lead:.1f} points" for pool, lead in behind.items()]
         yield f"The exception is {worst}, where LCPool is behind {listed(listing)}."
-    if audit.readings is not None:
-        yield audit.readings.said()
 
 
 def _origin(audit: Audit) -> str:
-    runs, (agree, judged) = audit.report.runs, audit.report.agreeing
+    runs = audit.report.runs
     networks = runs.groupby(["backbone", "conv"]).ngroups
     devices = sorted({*runs["device"], *([] if audit.costs is None else audit.costs["device"])})
     return (
         f"{runs['dataset'].nunique()} datasets, {networks} networks, {runs['run'].nunique()} runs "
-        f"on fresh splits. {agree} of {judged} published accuracies agree with ours within two "
-        f"standard errors (median {power(audit.report.cells).tolerance:.1f} points): that shows "
-        "how high they are, not which pooling is ahead. Accuracies and times are of one "
-        f"{', '.join(devices)}; measured on {audit.measured}."
+        f"on fresh splits. Accuracies and times are of one {', '.join(devices)}; measured on "
+        f"{audit.measured}."
     )
 
 
-def _verdict(verdict: Verdict) -> tuple[str, str]:
+def _verdict(verdict: Verdict) -> tuple[str, str, str]:
     interval = f"{signed(verdict.low, 1)} to {signed(verdict.high, 1)}"
     shares = " / ".join(f"{100 * probability:.1f}" for probability in verdict.regions)
-    return f"{signed(verdict.mean, 1)} ({interval})", f"{shares} %"
+    return f"{signed(verdict.mean, 1)} ({interval})", signed(verdict.unweighted, 1), f"{shares} %"
 
 
 def _spread(values: pd.Series[float], form: str) -> str:

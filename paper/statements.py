@@ -46,7 +46,10 @@ def _first(c: Comparison, means: Array) -> tuple[bool, str]:
 
 def _upper(c: Comparison, means: Array) -> tuple[bool, str]:
     within = ranks(means)[:, c.pools.index(OURS)] <= (len(c.pools) + 1) / 2
-    numbers = f"In the upper half in {within.sum()} of {count(len(means), 'group')}."
+    numbers = (
+        f"Below the upper half in {(~within).sum()} of {count(len(means), 'group')} (rank "
+        f"{(len(c.pools) + 1) // 2} of {len(c.pools)} still counts as upper)."
+    )
     return bool(within.all()), numbers
 
 
@@ -93,7 +96,7 @@ def winners(means: Array) -> Array:
 def _best_in(c: Comparison, means: Array) -> str:
     pairs = sorted(zip(-winners(means), c.pools, strict=True))
     best = ", ".join(f"{named(pool)} {-n}" for n, pool in pairs)
-    return f"Of {count(len(means), 'group')}, highest in: {best}."
+    return f"Of {count(len(means), 'group')}, highest in (equals all count): {best}."
 
 
 def _lowest(pools: tuple[str, ...], average: Array) -> str:

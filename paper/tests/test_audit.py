@@ -145,7 +145,7 @@ def test_what_the_papers_own_figures_refute(audit: Audit, text: str):
 
 
 def test_every_claim_is_in_the_answer(audit: Audit, text: str):
-    points = ("Shown by our runs", "True of our means, without a test", "Not decided")
+    points = ("Supported by our runs", "True of our means, without a test", "Not decided")
     shown, true, undecided = (
         bullets(text, point) if f"**{point}.**" in text else [] for point in points
     )
@@ -180,10 +180,13 @@ def test_claims_are_those_of_the_report(audit: Audit, text: str):
     assert [row[2] for row in rows] == [f"**{claim.verdict}**" for claim in audit.report.claims]
     for row, claim in zip(rows, audit.report.claims, strict=True):
         assert row[3].replace("\\", "") == claim.because
-        verdicts = [r.claims[audit.report.claims.index(claim)].verdict
-                    for r in list(audit.reports.values())[1:]]  # fmt: skip
+        verdicts = [
+            r.claims[audit.report.claims.index(claim)].verdict
+            for (runs, _), r in list(audit.reports.items())[1:]
+            if runs != "earlier"
+        ]
         same, *others = row[4].split("<br>")
-        assert numbers(same) == [verdicts.count(claim.verdict), 5]
+        assert numbers(same) == [verdicts.count(claim.verdict), 3]
         assert [other.split(": ")[1] for other in others] == [
             verdict for verdict in verdicts if verdict != claim.verdict
         ]

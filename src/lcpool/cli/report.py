@@ -16,21 +16,36 @@ if TYPE_CHECKING:
 
 
 def report(
-    results: Annotated[list[Path], typer.Argument(help="Stores, or CSV files exported from them.")],
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Stores of lcpool bench (bench.sqlite), or CSV files exported from them."
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(help="Folder to write to.", show_default="report, beside the results"),
     ] = None,
     rule: Annotated[
         str | None,
-        typer.Option(help="What chose the epochs: the metric or loss.", show_default="the metric"),
+        typer.Option(
+            help="The rule that chose the epochs: a validation metric, or loss.",
+            show_default="the metric",
+        ),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(help="What to report.", show_default="the metric that chose the epochs"),
+        typer.Option(
+            help="The metric to report: accuracy, macro_f1, rmse or another that the runs have.",
+            show_default="the metric that chose the epochs",
+        ),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Of which splits.", show_default="fresh, if there are any")
+        str | None,
+        typer.Option(
+            help="The runs to report, by their splits: fresh, shared, stratified, 10-fold, …",
+            show_default="fresh, if there are any",
+        ),
     ] = None,
     pools: Annotated[
         list[str] | None,
@@ -42,11 +57,16 @@ def report(
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(help="Pooling to judge the others against.", show_default="highest mean"),
+        typer.Option(
+            help="Compare this pooling with each of the others.",
+            show_default="the one with the highest mean",
+        ),
     ] = None,
     margin: Annotated[
         float | None,
-        typer.Option(help="Differences up to this are none, in points.", show_default="1"),
+        typer.Option(
+            help="Poolings that differ by at most so many points count as equal.", show_default="1"
+        ),
     ] = None,
 ) -> None:
     """Say which pooling is best and whether the difference is real, in tables and on a page."""

@@ -104,11 +104,15 @@ def _relations(v: Verdicts) -> str:
 
 def _take(v: Verdicts) -> str:
     words = {rival.word for rival in v.rivals}
+    if words == {"undecided"}:
+        rivals = listed([rival.pairs.other for rival in v.rivals], "or")
+        return (
+            f"Undecided: on the average dataset these runs do not tell whether {v.reference} is "
+            f"better or worse than {rivals}. {_equal(v)}"
+        )
     beaten = [rival.pairs.other for rival in v.rivals if rival.word == "worse"]
     if beaten:
         advice = f"Take {beaten[0]}, not {v.reference}"
-    elif words == {"undecided"}:
-        advice = "Undecided"
     elif words & {"not better", "undecided"}:
         rest = [r.pairs.other for r in v.rivals if r.word in ("not better", "undecided")]
         advice = f"Take {listed([v.reference, *rest], 'or')}"
@@ -148,15 +152,12 @@ def _undecided(v: Verdicts) -> list[str]:
     for rival in v.rivals:
         if rival.word == "undecided" and np.isfinite(more := rival.more_datasets(v.margin)):
             about = f"about {more:.0f}" if more <= MANY else f"more than {MANY}"
-            said.append(
-                f"{rival.pairs.other} {about} (difference {signed(rival.mean, 1)}, 95 % interval "
-                f"{signed(rival.low, 1)} to {signed(rival.high, 1)})"
-            )
+            said.append(f"{rival.pairs.other} {about} ({signed(rival.mean, 1)})")
     if not said:
         return []
     return [
-        f"How many more such datasets would decide, if the difference stays the same: "
-        f"{'; '.join(said)}."
+        "How many more such datasets a verdict would take, if the difference stays the same (most "
+        f"where it is near {amount_of_points(v)}): {'; '.join(said)}."
     ]
 
 
@@ -283,8 +284,8 @@ def _sensitivity(report: Report) -> list[str]:
         said.append(f"No verdict changes with {listed(same, 'or')}.")
     if close := [f"{r.pairs.other} ({r.word})" for r in report.verdicts.rivals if r.close]:
         said.append(
-            "So near the limit that the error of the simulation could change the verdict: "
-            f"{listed(close)}."
+            "These verdicts are so near the limit that the error of the simulation could change "
+            f"them: {listed(close)}."
         )
     if uninformative := report.uninformative:
         said.append(f"Not informative: {listed(uninformative)}.")
