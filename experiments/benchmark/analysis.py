@@ -18,7 +18,7 @@ from lcpool.data import load_dataset
 from lcpool.report import Report
 from lcpool.report.findings import findings
 from lcpool.report.tables import Markdown, verdict_rows
-from lcpool.report.words import signed
+from lcpool.report.words import listed, signed
 from lcpool.settings import PAPER_CONVS, config_text, read_config_text
 from lcpool.sweep.grid import PAPER_DATASETS, Grid, read_grids
 from lcpool.sweep.results import Results
@@ -86,10 +86,27 @@ def _settings(config: str) -> str:
     return json.dumps(read_config_text(config), sort_keys=True)
 
 
+def in_short(results: Results, judged: Report, own: Report | None) -> str:
+    """The verdicts in a sentence, and how many datasets tell anything."""
+    found: dict[str, list[str]] = {}
+    for report in (judged, *([] if own is None else [own])):
+        verdicts = report.verdicts
+        for word in dict.fromkeys(rival.word for rival in verdicts.rivals):
+            rivals = [rival.pairs.other for rival in verdicts.rivals if rival.word == word]
+            found.setdefault(word, []).append(f"{verdicts.reference} against {listed(rivals)}")
+    said = [f"**{word.capitalize()}**: {'; '.join(pairs)}." for word, pairs in found.items()]
+    datasets = results.runs["dataset"].nunique()
+    known = datasets - len(judged.uninformative)
+    return " ".join([*said, f"Informative are {known} of {datasets} datasets."])
+
+
 def written(results: Results) -> str:
     """Everything, as Markdown."""
     judged, own, other = reports(results)
-    parts = [_section("Judged: LCPool against seven poolings", judged)]
+    parts = [
+        in_short(results, judged, own),
+        _section("Judged: LCPool against seven poolings", judged),
+    ]
     parts += [] if own is None else [_section("Judged: our own, where it was not chosen", own)]
     parts += [_section("Exploratory: LCPool against the others", other)] if other else []
     if results.predictions:
@@ -142,24 +159,35 @@ def _section(title: str, report: Report) -> str:
 
 def _by_graph(results: Results) -> str:
     """What the regressions of ``by_graph.py`` find, a row per rival."""
-    rows = []
+    title, rows, lacking = "### Exploratory: on which graphs?", [], []
     for rival in RIVALS:
         table = by_graph.wins(results, LCPOOL, rival, load_dataset)
         if table.empty:
             continue
         r2, found = by_graph.explained(table)
         named = by_graph.holds(r2, found)
+        if not named:
+            lacking.append(f"{rival} ({signed(r2, 3)})")
+            continue
         shown = [
             f"{signed(100 * found[name].mean(), 1)}" if name in named else "–"
             for name in by_graph.PROPERTIES
         ]
         rows.append([rival, str(len(table)), signed(r2, 3), *shown])
     header = ["LCPool −", "graphs", "R² on families left out", *by_graph.PROPERTIES]
-    words = (
-        "Points of accuracy per standard deviation of a property of the graph; – where the "
-        "regression does not predict families that it has not seen, or the property does not count."
-    )
-    return f"### Exploratory: on which graphs?\n\n{words}\n\n{STYLE.grid(header, rows)}"
+    parts = [title]
+    if rows:
+        parts += [
+            "Points of accuracy per standard deviation of a property of the graph; – where it does "
+            "not count.",
+            STYLE.grid(header, rows),
+        ]
+    if lacking:
+        parts.append(
+            "No property says whether LCPool leads in families that the regression has not seen "
+            f"(R² there): {', '.join(lacking)}."
+        )
+    return "\n\n".join(parts)
 
 
 def _datasets(report: Report) -> str:

@@ -182,14 +182,17 @@ def main() -> None:
 
 
 def sections() -> Iterator[str]:
-    """Every part, with the datasets it is about."""
+    """Every part that has runs, with the datasets it is about; then those that have none."""
+    lacking = []
     for part in PARTS:
         files = sorted(HERE.glob(f"runs-{part.name}*.csv"))
-        yield f"### {part.question}"
-        if not files:
-            yield "No runs yet."
-            continue
-        yield section(part, Results.read(*files), load_dataset)
+        if files:
+            yield f"### {part.question}"
+            yield section(part, Results.read(*files), load_dataset)
+        else:
+            lacking.append(f"`{part.name}.toml`")
+    if lacking:
+        yield f"No runs yet: {', '.join(lacking)}."
 
 
 def section(part: Part, results: Results, load: Callable[[str], GraphSet]) -> str:

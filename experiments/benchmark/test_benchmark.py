@@ -87,7 +87,7 @@ def test_what_is_judged(monkeypatch: pytest.MonkeyPatch):
     assert verdict.word == "worse"
     assert {v.pairs.other for v in other.verdicts.rivals} == {"cellpool", "random"}
     text = analysis.written(results)
-    assert text.count("\n### ") == 3
+    assert text.count("\n### ") == 4
     assert analysis.controls(results)["largest"].tolist() == [50.0] * 4
 
 
