@@ -23,7 +23,7 @@ from lcpool.models import Architecture
 from lcpool.report import Report
 from lcpool.report.page import alone
 from lcpool.report.plots import colours, tag
-from lcpool.report.verdict_plots import TRADE_OFF, trade_off
+from lcpool.report.verdict_plots import trade_off
 from lcpool.settings import PAPER_CONVS
 from lcpool.sweep.grid import read_grids
 from lcpool.sweep.results import Results
@@ -34,6 +34,7 @@ from lcpool.train.loop import initial_model
 COMMAND = "python -m experiments.benchmark.costs"
 BASE, BEFORE = "nopool", "none"
 SEED = 2
+SIZE = (720.0, 380.0)  # width and height of a panel
 
 
 def measure(datasets: list[str], device: str) -> None:
@@ -127,10 +128,10 @@ def pareto(report: Report, costs: pd.DataFrame) -> str:
             if np.isfinite(times.get(r.pairs.other, np.nan))
         }
         title = f"accuracy − {v.reference}'s, points"
-        drawn = trade_off(places, v.reference, colours(report), title, shares, cost)
-        parts.append(tag("g", *drawn, transform=f"translate({i * TRADE_OFF[0]:g} 0)"))
+        drawn = trade_off(places, v.reference, colours(report), title, shares, cost, SIZE)
+        parts.append(tag("g", *drawn, transform=f"translate(0 {i * (SIZE[1] + 16):g})"))
     label = "Accuracy against the time of an epoch and against edges"
-    return alone(2 * TRADE_OFF[0], TRADE_OFF[1], label, *parts)
+    return alone(SIZE[0], 2 * SIZE[1] + 16, label, *parts)
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lcpool.report.api import Report
 
 TRADE_OFF = (360.0, 240.0)  # width and height
+CHARACTER = 6.0  # how wide one is in a label
 
 
 class Forest(NamedTuple):
@@ -149,13 +150,14 @@ def trade_off(
     title: str,
     notes: Mapping[str, str],
     cost: str = "time of a run",
+    size: tuple[float, float] = TRADE_OFF,
 ) -> list[Markup]:
     """Poolings by cost, in multiples of the reference's, and difference with its interval.
 
     Those that no other beats in both are joined. ``notes`` stand beside the names.
     """
     every = {reference: (1.0, 0.0, math.nan, math.nan), **places}
-    width, height = TRADE_OFF
+    width, height = size
     ends = [end for _, *of in every.values() for end in of if np.isfinite(end)]
     x = Scale.over([times for times, *_ in every.values()], 34, width - 80, log=True)
     y = Scale.over(ends, height - 34, 22)
@@ -169,28 +171,36 @@ def trade_off(
     parts += [tag("text", title, x=0.0, y=12.0),
               bottom_axis(x, 22, height - 34, f"{cost} / {short(reference)}'s"),
               tag("polyline", points=line, class_="front")]  # fmt: skip
-    labels = apart({pool: (x(times), y(mean)) for pool, (times, mean, *_) in every.items()})
+    names = {pool: " ".join([short(pool), notes.get(pool, "")]).rstrip() for pool in every}
+    heights = apart(
+        {pool: (x(times), y(mean)) for pool, (times, mean, *_) in every.items()},
+        wide=CHARACTER * max(map(len, names.values())),
+    )
     for pool, (times, mean, low, high) in every.items():
         at, up = x(times), y(mean)
         marks = [tag("circle", cx=at, cy=up, r=4.5, class_="mean")]
         if np.isfinite(low):
             marks.append(tag("line", x1=at, x2=at, y1=y(low), y2=y(high), class_="estimate"))
         note = f" {notes[pool]}" if pool in notes else ""
-        marks.append(tag("text", short(pool) + note, x=at + 7, y=labels[pool] + 4))
+        marks.append(tag("text", names[pool], x=at + 7, y=heights[pool] + 4))
         tip = f"{pool}: {signed(mean)}, {times:.2f} × the {cost} of {reference}{note}"
         parts.append(tag("g", *marks, class_=colour.get(pool), data_pool=pool, data_tip=tip))
     return parts
 
 
-def apart(places: Mapping[str, tuple[float, float]], line: float = 11.0) -> dict[str, float]:
+def apart(
+    places: Mapping[str, tuple[float, float]], line: float = 11.0, wide: float = 66.0
+) -> dict[str, float]:
     """Heights of labels at these places, from above, moved down where they would overlap.
+
+    They are at most so ``wide``.
 
     >>> apart({"a": (0.0, 5.0), "b": (10.0, 7.0), "c": (200.0, 8.0)})
     {'a': 5.0, 'b': 16.0, 'c': 8.0}
     """
     found: dict[str, float] = {}
     for name, (x, y) in sorted(places.items(), key=lambda item: item[1][1]):
-        near = [found[other] for other in found if abs(places[other][0] - x) < 6 * line]
+        near = [found[other] for other in found if abs(places[other][0] - x) < wide]
         found[name] = max([y, *(height + line for height in near if y - height < line)])
     return {name: found[name] for name in places}
 
