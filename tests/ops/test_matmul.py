@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcpool.ops.backends import plain
-from lcpool.ops.matmul import matmul
+from lcpool.ops.matmul import Product, matmul, matmul_each
 
 pytest.importorskip("numba", reason="numba is not installed")
 
@@ -70,6 +70,25 @@ def test_a_row_has_the_same_bits_wherever_it_stands(threads):
         assert torch.equal(matmul(shifted, B), whole)
         gradient = matmul(whole.t(), A)
         assert torch.equal(gradient, matmul(whole.t(), shifted))
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shapes", [[(5, 9, 32), (0, 9, 32), (700, 9, 32)], [(64, 9, 3)] * 3])
+@torch.no_grad()
+def test_several_products_have_the_bits_of_each(threads, shapes):
+    given = [(draw(rows, depth), draw(columns, depth).t()) for rows, depth, columns in shapes]
+    products = [
+        Product(A, B, torch.empty(len(A), B.size(1)), plus)
+        for (A, B), plus in zip(given, (None, torch.randn(shapes[0][2]), None), strict=True)
+    ]
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        matmul_each(products)
+        for A, B, out, plus in products:
+            assert torch.equal(out, matmul(A, B, plus=plus))
     finally:
         torch.set_num_threads(before)
 

@@ -113,7 +113,7 @@ def cut_together(graphs: GraphSet, parts: Sequence[Tensor]) -> Iterator[GraphBat
     )
 
     row = torch.arange(int(row_begin[-1]), device=copied.device)
-    owner = torch.searchsorted(row_of, row, right=True) - 1
+    owner = owners(row_of, row.numel())  # of a gap, the last graph before it
     taken = (graphs.node_ptr[picked] - row_of)[owner] + row
     x = graphs.x[taken.clamp_(max=graphs.x.size(0) - 1)]  # in gaps, any row
     batch, target = number_of[owner], graphs.targets[picked]

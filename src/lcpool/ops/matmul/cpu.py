@@ -9,10 +9,12 @@ LLVM's own instructions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding
+import numpy as np
 import torch
 from llvmlite import ir
 from numba import types
@@ -22,7 +24,10 @@ from torch import Tensor
 from lcpool.ops.matmul import plain
 from lcpool.ops.threads import compiled, in_parts
 
-__all__ = ["matmul"]
+if TYPE_CHECKING:
+    from lcpool.ops.matmul import Product
+
+__all__ = ["matmul", "matmul_each"]
 
 # 16 registers hold sums, 2 a part of a row of B, and 8 numbers of A: AVX-512 has 32.
 LANES, VECTORS, ROWS = 16, 2, 8
@@ -39,32 +44,56 @@ def is_faster() -> bool:
 
 
 def matmul(A: Tensor, B: Tensor, out: Tensor | None, plus: Tensor | None) -> Tensor:
-    # Whatever the number of rows, for a run's result must not depend on the other runs. What does
-    # not fit together torch refuses.
-    floats = A.dtype == B.dtype == torch.float32
-    if floats and A.size(1) == B.size(0) and is_faster():
-        if B.size(1) % COLUMNS == 0:
-            return multiply(A, B, out, plus)
-        if A.size(0) % COLUMNS == 0 and plus is None:  # the gradient of a weight of narrow features
-            turned = multiply(B.t(), A.t(), None, None).t()
-            return turned if out is None else out.copy_(turned)
+    # Whatever the number of rows, for a run's result must not depend on the other runs.
+    if is_tiled(A, B):
+        return multiply(A, B, out, plus)
+    if plus is None and is_tiled(B.t(), A.t()):  # the gradient of a weight of narrow features
+        turned = multiply(B.t(), A.t(), None, None).t()
+        return turned if out is None else out.copy_(turned)
     return plain.matmul(A, B, out, plus)
+
+
+def matmul_each(products: Sequence[Product]) -> None:
+    A, B, *_ = products[0]
+    if len(products) < torch.get_num_threads() or not is_tiled(A, B):
+        for product in products:
+            matmul(*product)
+        return
+    # A thread computes whole products: for less than one of them, to wake another hardly pays.
+    given = [product._replace(B=by_rows(product.B)) for product in products]
+    table = np.array([numbers(*product) for product in given])
+    work = sum(product.out.numel() * product.A.size(1) for product in given)
+    in_parts(multiply_products, len(given), work, PER_THREAD, table)
+
+
+def is_tiled(A: Tensor, B: Tensor) -> bool:
+    """Whether the kernel computes A B; what does not fit together torch refuses."""
+    floats, fit = A.dtype == B.dtype == torch.float32, A.size(1) == B.size(0)
+    return floats and fit and B.size(1) % COLUMNS == 0 and is_faster()
 
 
 def multiply(A: Tensor, B: Tensor, out: Tensor | None, plus: Tensor | None) -> Tensor:
     """The product of float32 matrices; B has whole tiles of ``COLUMNS``."""
-    (rows, depth), columns = A.shape, B.size(1)
-    B = B if B.stride(1) == 1 else B.contiguous()
-    out = A.new_empty(rows, columns) if out is None else out
+    out = A.new_empty(A.size(0), B.size(1)) if out is None else out
+    B, groups, work = by_rows(B), -(-A.size(0) // ROWS), out.numel() * A.size(1)
+    in_parts(multiply_rows, groups, work, PER_THREAD, *numbers(A, B, out, plus))
+    return out
+
+
+def by_rows(B: Tensor) -> Tensor:
+    """The same matrix, the numbers of a row side by side."""
+    return B if B.stride(1) == 1 else B.contiguous()
+
+
+def numbers(A: Tensor, B: Tensor, out: Tensor, plus: Tensor | None) -> tuple[int, ...]:
+    """What :func:`multiply_rows` takes: addresses, steps and sizes."""
     begin = (0, 0)
     if plus is not None:
         begin = (plus.data_ptr(), plus.stride(0) if plus.dim() == 2 else 0)
-    in_parts(
-        multiply_rows, -(-rows // ROWS), rows * columns * depth, PER_THREAD,
+    return (
         A.data_ptr(), *A.stride(), B.data_ptr(), B.stride(0), out.data_ptr(), out.stride(0), *begin,
-        rows, columns, depth,
+        *out.shape, A.size(1),
     )  # fmt: skip
-    return out
 
 
 def tile(rows: int) -> Any:
@@ -180,3 +209,14 @@ def multiply_rows(
                 else:
                     single(a, a_row, a_step, b, b_step, c, c_row, at, begin_row, length)
                     i += 1
+
+
+@compiled
+def multiply_products(start, stop, table):
+    """Some whole products, each a row of ``table``."""
+    for p in range(start, stop):
+        A, a_row, a_step, B, b_step, C, c_row, begin, begin_row, rows, columns, depth = table[p]
+        multiply_rows(
+            0, -(-rows // ROWS), A, a_row, a_step, B, b_step, C, c_row, begin, begin_row, rows,
+            columns, depth,
+        )  # fmt: skip

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
-__all__ = ["matmul"]
+if TYPE_CHECKING:
+    from lcpool.ops.matmul import Product
+
+__all__ = ["matmul", "matmul_each"]
 
 ALIGNED = 64  # bytes: where torch lets a tensor begin
 
@@ -18,6 +24,11 @@ def matmul(A: Tensor, B: Tensor, out: Tensor | None, plus: Tensor | None) -> Ten
     if out is None or out.data_ptr() % ALIGNED == 0:
         return multiply(A, B, out, plus)
     return out.copy_(multiply(A, B, None, plus))
+
+
+def matmul_each(products: Sequence[Product]) -> None:
+    for product in products:
+        matmul(*product)
 
 
 def multiply(A: Tensor, B: Tensor, out: Tensor | None, plus: Tensor | None) -> Tensor:

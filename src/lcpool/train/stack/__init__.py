@@ -23,9 +23,17 @@ from lcpool.graph.graph import Graph
 from lcpool.models import Backbone, Output
 from lcpool.models.readout import OURS, readout_names
 from lcpool.nn.gine import EdgeLinear
+from lcpool.nn.lcsmp import LCSMP
 from lcpool.pool import Pooled
 from lcpool.train.protocol import seeded
-from lcpool.train.stack.layers import KINDS, Stacked, StackedBatchNorm, StackedBias, StackedReadouts
+from lcpool.train.stack.layers import (
+    KINDS,
+    Stacked,
+    StackedBatchNorm,
+    StackedBias,
+    StackedReadouts,
+    join_scores,
+)
 from lcpool.train.stack.rows import (
     GRAPHS,
     BoundedRows,
@@ -67,6 +75,8 @@ class Stack:
         for module in self.model.modules():
             if isinstance(module, nn.Sequential):
                 join_relu(module)
+            if type(module) is LCSMP:
+                join_scores(module)
         for level, pool in enumerate(self.model.pools, start=1):
             pool.register_forward_hook(partial(self._after_pooling, level))
 

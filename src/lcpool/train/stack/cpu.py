@@ -6,6 +6,7 @@ other runs, nor on the number of threads, which share the runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.ops.threads import compiled, sum_rows
-from lcpool.train.stack.linear import RunLinear
+from lcpool.ops.fused_lcpool import LCSMPParameters
+from lcpool.ops.fused_lcpool.cpu import combine_gradients, combine_rows, shifted_gradients
+from lcpool.ops.message.cpu import add_differences
+from lcpool.ops.threads import SUMS_PER_THREAD, arrays, compiled, in_parts, sum_rows
+from lcpool.train.stack.linear import RunLinear, multiply, multiply_rows
 from lcpool.train.stack.rows import RunRows
 
-__all__ = ["RunBatchNorm", "RunBias", "RunLinear"]
+__all__ = ["RunBatchNorm", "RunBias", "RunLCSMP", "RunLinear"]
 
 
 def add_bias(x: Tensor, bias: Tensor, rows: RunRows) -> Tensor:
@@ -83,6 +87,70 @@ class RunBatchNorm(torch.autograd.Function):
             grad_b,
         )  # fmt: skip
         return grad_x, None, None, grad_w, grad_b, None, None, None, None
+
+
+class RunLCSMP(torch.autograd.Function):
+    """The scores of LCSMP with the parameters of each run, as :mod:`lcpool.ops.fused_lcpool` does.
+
+    Layer by layer, ten times as many numbers would move between the products.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: RunRows, *given: Tensor) -> Tensor:
+        x, edges, p = x.contiguous(), given[:4], LCSMPParameters(*given[4:])
+        W = torch.cat([p.W_d, p.W_x], 1)
+        YG = multiply_rows(x, W.mT, rows)
+        D, s = YG.new_empty(x.size(0), p.b_d.size(1)), YG.new_empty(x.size(0))
+        y, d, ptr, node = arrays(YG, D, *edges[:2])
+        (b_d,) = arrays(p.b_d)
+        each_run(rows, node.size * d.shape[1], lambda run, first, last: add_differences(
+            first, last, y, y, b_d[run], ptr, node, d
+        ))  # fmt: skip
+        F = multiply_rows(D, p.W_fd.mT, rows)
+        f, b_fd, b_x, w_s, b_s, out = arrays(F, p.b_fd, p.b_x, p.w_s.squeeze(1), p.b_s, s)
+        each_run(rows, f.size, lambda run, first, last: combine_rows(
+            first, last, f, y, b_fd[run], b_x[run], w_s[run], b_s[run], out
+        ))  # fmt: skip
+        ctx.save_for_backward(x, W, YG, D, F, *given)
+        ctx.rows = rows
+        return s
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, *saved = ctx.saved_tensors
+        (W, YG, D, F), edges, p = saved[:4], saved[4:8], LCSMPParameters(*saved[8:])
+        rows, of_F, of_YG = ctx.rows, torch.empty_like(F), torch.empty_like(YG)
+        b_fd, b_x, w_s, b_d = arrays(p.b_fd, p.b_x, p.w_s.squeeze(1), p.b_d)
+        g, f, y, of_f, of_y = arrays(grad.contiguous(), F, YG, of_F, of_YG)
+        sums = each_run(rows, 2 * f.size, lambda run, first, last: combine_gradients(
+            first, last, g, f, y, b_fd[run], b_x[run], w_s[run], of_f, of_y
+        ))  # fmt: skip
+        (of_d, *neighbours) = arrays(multiply_rows(of_F, p.W_fd, rows), *edges)
+        of_b_d = each_run(rows, 2 * of_d.size, lambda run, first, last: shifted_gradients(
+            first, last, of_d, y, b_d[run], *neighbours, of_y
+        ))  # fmt: skip
+        width = p.b_d.size(1)
+        of_W_d, of_W_x = multiply(of_YG, x, rows).split(width, 1)
+        of_b_fd, of_b_x, of_w_s, of_b_s = torch.from_numpy(np.stack(sums)).split(
+            [width, width, width, 1], 1
+        )
+        return (
+            multiply_rows(of_YG, W, rows), None, *(None,) * 4,
+            of_W_d, torch.from_numpy(np.stack(of_b_d)), multiply(of_F, D, rows), of_b_fd,
+            of_W_x, of_b_x, of_w_s.unsqueeze(1), of_b_s,
+        )  # fmt: skip
+
+
+def each_run(rows: RunRows, work: int, compute: Callable[[int, int, int], Any]) -> list[Any]:
+    """``compute(run, first row, row after the last)`` for each run; threads share the runs."""
+    counts, first = rows.table[:2].tolist()
+
+    def some(start: int, stop: int) -> list[Any]:
+        return [compute(run, first[run], first[run] + counts[run]) for run in range(start, stop)]
+
+    found = in_parts(some, len(counts), work, SUMS_PER_THREAD)
+    return [result for part in found for result in part]
 
 
 # Short functions over few arrays: only their loops does the compiler turn into vector instructions.

@@ -16,10 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import Linear as PyGLinear
 
+from lcpool.graph.graph import Graph
 from lcpool.nn.gine import EdgeLinear
-from lcpool.nn.lcsmp import Bias
+from lcpool.nn.lcsmp import LCSMP, Bias
 from lcpool.nn.norm import BatchNorm
 from lcpool.nn.score import Projection, project
+from lcpool.ops.fused_lcpool import LCSMPParameters
 from lcpool.ops.matmul.plain import aligned
 from lcpool.train.stack.linear import RunLinear
 from lcpool.train.stack.rows import CannotStackError, RunRows
@@ -147,6 +149,26 @@ class StackedLayerNorm(Stacked):
         rows, plain = self.rows_of(x), self.plain[0]
         normal = F.layer_norm(x, plain.normalized_shape, eps=plain.eps)
         return normal * rows.spread(self.weight) + rows.spread(self.bias)
+
+
+def join_scores(score: LCSMP) -> None:
+    """Compute the scores of all runs by one operator where there is one, on a CPU."""
+    layers, by_layers = score._layers(), score.values
+
+    def values(x: Tensor, graph: Graph) -> Tensor:
+        L_d, b_d, L_fd, L_x, L_s = layers
+        kernels = run_kernels(x)
+        if not hasattr(kernels, "RunLCSMP"):
+            return by_layers(x, graph)
+        assert kernels is not None
+        parameters = LCSMPParameters(
+            L_d.weight, b_d.bias, L_fd.weight, L_fd.bias, L_x.weight, L_x.bias, L_s.weight, L_s.bias
+        )
+        out: Tensor = kernels.RunLCSMP.apply(x, L_d.rows_of(x), *graph.edges.rows(), *parameters)
+        return out
+
+    if all(isinstance(layer, StackedLinear | StackedBias) for layer in layers):
+        score.values = values  # type: ignore[method-assign]
 
 
 class StackedReadouts(nn.Module):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lcpool.ops.matmul import matmul
+from lcpool.ops.matmul import Product, matmul_each
 from lcpool.train.stack.rows import RunRows
 
 
@@ -22,23 +22,33 @@ class RunLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rows: RunRows) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.rows = rows
-        out = x.new_empty(x.size(0), weight.size(1))
-        for r, (part, place) in enumerate(zip(rows.parts(x), rows.parts(out), strict=True)):
-            matmul(part, weight[r].t(), place, None if bias is None else bias[r])
-        return out
+        return multiply_rows(x, weight.mT, rows, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None, None]:
         (x, weight), rows = ctx.saved_tensors, ctx.rows
-        grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
-        grad_weight = torch.empty_like(weight)
-        grad_bias = weight.new_empty(weight.shape[:2]) if ctx.needs_input_grad[2] else None
-        places = None if grad_x is None else rows.parts(grad_x)
-        for r, (part, of_run) in enumerate(zip(rows.parts(x), rows.parts(grad), strict=True)):
-            matmul(of_run.t(), part, grad_weight[r])
-            if grad_bias is not None:
-                torch.sum(of_run, 0, out=grad_bias[r])
-            if places is not None:
-                matmul(of_run, weight[r], places[r])
-        return grad_x, grad_weight, grad_bias, None
+        of_x, _, of_bias, _ = ctx.needs_input_grad
+        return (
+            multiply_rows(grad, weight, rows) if of_x else None,
+            multiply(grad, x, rows),
+            torch.stack([part.sum(0) for part in rows.parts(grad)]) if of_bias else None,
+            None,
+        )
+
+
+def multiply_rows(x: Tensor, B: Tensor, rows: RunRows, bias: Tensor | None = None) -> Tensor:
+    """x_r B_r + b_r for the rows of each run r."""
+    out = x.new_empty(x.size(0), B.size(2))
+    biases = [None] * len(B) if bias is None else bias
+    given = zip(rows.parts(x), B, rows.parts(out), biases, strict=True)
+    matmul_each([Product(*each) for each in given])
+    return out
+
+
+def multiply(y: Tensor, x: Tensor, rows: RunRows) -> Tensor:
+    """y_rᵀ x_r for the rows of each run r: the gradient of a weight."""
+    out = x.new_empty(len(rows.counts), y.size(1), x.size(1))
+    given = zip(rows.parts(y), rows.parts(x), out, strict=True)
+    matmul_each([Product(of_run.t(), part, place) for of_run, part, place in given])
+    return out
