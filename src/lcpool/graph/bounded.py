@@ -32,8 +32,6 @@ class Bounded(Sizes):
     names a graph for these, too.
     """
 
-    exact = False
-
     def __init__(self, ptr: Tensor, most: int, total: int, runs: int, longest: int) -> None:
         self.counts, self.ptr, self.total = torch.full((ptr.numel() - 1,), most), ptr, total
         self.runs, self.longest = runs, longest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,11 +20,7 @@ class Sizes:
         counts: ``counts[g]`` nodes of graph g, on the host, int64.
         ptr: the first node of each graph, and the end of the last, on the device of the nodes.
         total: the number of all nodes.
-
-    ``exact`` says that these are the sizes, not bounds (:class:`~lcpool.graph.bounded.Bounded`).
     """
-
-    exact: ClassVar[bool] = True
 
     def __init__(self, counts: Tensor, device: torch.device, total: int | None = None) -> None:
         if not is_traced():

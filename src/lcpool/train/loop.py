@@ -143,12 +143,15 @@ class Trainer:
                     [val.get(a) for a in self.places] if scored else None, EVAL_BATCH,
                 )  # fmt: skip
         except Exception as error:
-            # A smaller stack may fit into memory.
-            if is_fault(error) or (is_out_of_memory(error) and len(self.places) > 1):
+            no_room = is_out_of_memory(error)
+            # A smaller stack may fit into memory; later it would have to begin again.
+            if is_fault(error) or (no_room and len(self.places) > 1 and not self.epoch):
                 raise
             self.capture = False
             self._drop_steps()
             why = str(error) if isinstance(error, NotCapturableError) else repr(error)
+            if no_room:
+                why = "the GPU has too little memory for it; fewer runs as one (stack) need less"
             self.notes.append(f"training steps are not captured, which takes longer: {why}.")
         return self._steps
 

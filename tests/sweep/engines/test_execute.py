@@ -78,6 +78,7 @@ def test_what_a_job_says():
 NO_ROOM = (
     torch.OutOfMemoryError("CUDA out of memory"),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    RuntimeError("Triton Error [CUDA]: out of memory"),
 )
 
 
@@ -188,6 +189,9 @@ def test_the_commit_of_a_repository_around_an_installation_is_not_ours(monkeypat
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), False),
         (RuntimeError("shapes cannot be multiplied"), False),
         (ValueError("CUDA error"), False),
+        (RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"), True),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), False),
+        (RuntimeError("CUDA driver error: out of memory"), False),
     ],
 )
 def test_what_is_a_fault_of_the_gpu(error, fault):

@@ -104,7 +104,7 @@ if DEVICE.type == "cuda":  # tests/pool/test_bounded.py has others of these in l
 @pytest.mark.parametrize(
     ("pool", "conv"), [(pool, ("gcn", "graphconv")[i % 2]) for i, pool in enumerate(POOLS)]
 )
-def test_steps_are_those_of_exact_shapes(graphs, pool, conv):
+def test_steps_are_those_of_exact_shapes(graphs, poisoned, pool, conv):
     models = networks(graphs, pool=pool, conv=conv)
     plain, fixed = Stack(copy.deepcopy(models)), Stack(models)
     optimizers = [
@@ -134,6 +134,35 @@ def test_steps_are_those_of_exact_shapes(graphs, pool, conv):
     for (name, a), b in zip(plain.tensors().items(), fixed.tensors().values(), strict=True):
         torch.testing.assert_close(b, a, rtol=1e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("pool", ["lcpool", "nopool"] if DEVICE.type == "cuda" else ["nopool"])
+def test_rooms_grow_and_never_shrink(graphs, poisoned, pool):
+    """Epochs of graphs of 2, 6 and 2 nodes: where a room is too small, the shape is made anew."""
+    models = networks(graphs, pool=pool)
+    plain, fixed = Stack(copy.deepcopy(models)), Stack(models)
+    optimizers = [
+        torch.optim.Adam(stack.model.parameters(), lr=1e-3, capturable=DEVICE.type == "cuda")
+        for stack in (plain, fixed)
+    ]
+    with on_gpu_kernels():
+        steps = Steps(fixed, Columns(graphs), lambda o, b: run_losses(o, b, RUNS), optimizers[1])
+    rooms = []
+    for epoch in [([0, 5, 10], [10, 0, 5]), ([4, 9, 13], [3, 4, 9]), ([0, 5, 10], [10, 0, 5])]:
+        parts = list(map(torch.tensor, epoch))
+        batch = graphs.batch(torch.cat(parts))
+        plain.model.train()
+        expected = run_losses(plain(batch, RUNS), batch, RUNS)
+        optimizers[0].zero_grad()
+        expected.sum().backward()
+        optimizers[0].step()
+        with on_gpu_kernels():
+            steps.prepare([[part] for part in parts], None, 2)
+            total = steps.train()
+        torch.testing.assert_close(total, expected.detach().double(), rtol=1e-5, atol=1e-6)
+        rooms.append(steps.rooms()[True][3])
+    assert rooms[0]["nodes"] < rooms[1]["nodes"]
+    assert rooms[1] == rooms[2]
 
 
 @pytest.mark.parametrize("pool", POOLS[-4:] if DEVICE.type == "cuda" else ["cellpool"])

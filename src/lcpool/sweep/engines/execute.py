@@ -11,6 +11,7 @@ import subprocess
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 
@@ -89,7 +90,8 @@ def attempt(
     else:
         return
     if not failure.fault:
-        free_memory(device)
+        with suppress(RuntimeError):  # A fault may show only here; the next job will meet it.
+            free_memory(device)
     yield failure
 
 

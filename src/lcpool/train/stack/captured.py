@@ -13,7 +13,6 @@ import gc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -296,10 +295,12 @@ def refused_waits(device: torch.device) -> Iterator[None]:
         torch.cuda.set_sync_debug_mode(mode)
 
 
-@lru_cache(maxsize=2)
 def columns_of(graphs: GraphSet) -> Columns:
-    """The columns of a set, made once for all its trainings."""
-    return Columns(graphs)
+    """The columns of a set, made once for all its trainings, and freed with it."""
+    found: Columns | None = vars(graphs).get("columns")
+    if found is None:
+        found = vars(graphs)["columns"] = Columns(graphs)
+    return found
 
 
 def equal_parts(counts: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -27,8 +27,9 @@ from lcpool.ops.topk.gpu import graph_of
 
 # Rows or edges that a program copies.
 BLOCK = 128
-# Room for batches larger than those of the first epoch, and what it is a multiple of.
-SPARE, ROUND = 1.05, 16
+# Room for batches larger than those of the first epoch, and what it is a multiple of. The nodes of
+# one run vary most, and room for them costs least: programs without nodes end at once.
+SPARE, SPARE_OF_RUN, ROUND = 1.05, 1.5, 16
 
 
 class NotCountedError(LookupError):
@@ -131,13 +132,15 @@ class Feed:
     def load(self, batches: Tensor) -> bool:
         """Make room for batches, ``[steps, graphs]`` on the host; return whether there was enough.
 
-        Where there was not, all rooms are made anew, a little larger than is needed.
+        Where there was not, rooms grow to a little more than is needed; none shrinks, or the next
+        epochs would make others too small.
         """
         wanted = {key: self._needed(key, batches) for key in self.rooms}
         enough = all(self.rooms[key] >= n for key, n in wanted.items())
         if not enough:
             for key, n in wanted.items():
-                self.rooms[key] = cdiv(int(n * SPARE) + 1, ROUND) * ROUND
+                spare = SPARE_OF_RUN if key == "longest" else SPARE
+                self.rooms[key] = max(self.rooms[key], cdiv(int(n * spare) + 1, ROUND) * ROUND)
         return enough
 
     def _needed(self, key: Any, batches: Tensor) -> int:
