@@ -25,6 +25,7 @@ demo: $(DEMO)/bin/lcpool  ## train several poolings on the built-in dataset and 
 
 build/demo/bin/lcpool: pyproject.toml constraints.txt
 	$(CHECK_PYTHON)
+	@echo "installing lcpool, torch and PyG into build/demo: a minute or more"
 	$(PYTHON) -m venv build/demo
 	build/demo/bin/$(INSTALL) --constraint constraints.txt --editable '.[lab]'
 

@@ -15,6 +15,7 @@ from operators import ALL, make
 from torch.profiler import ProfilerActivity, profile
 
 import lcpool
+from lcpool import cli
 from lcpool.extras import MissingExtraError, needs
 from lcpool.ops import kernels
 
@@ -28,6 +29,28 @@ def test_public_names():
 def test_an_unknown_name():
     with pytest.raises(AttributeError, match="kitchen"):
         lcpool.kitchen  # noqa: B018
+    with pytest.raises(AttributeError, match=r"\bLCPooling\b"):  # as papers write it
+        lcpool.LCPool  # noqa: B018
+    assert not hasattr(lcpool, "__wrapped__")
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [({}, True), ({"GOMP_SPINCOUNT": "7"}, False), ({"OMP_WAIT_POLICY": "active"}, False)],
+)
+def test_threads_of_the_command_sleep_soon_unless_the_user_said_otherwise(
+    given, spins, monkeypatch
+):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that it is restored
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["lcpool", "--version"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    expected = cli.SPINS if spins else given.get("GOMP_SPINCOUNT")
+    assert os.environ.get("GOMP_SPINCOUNT") == expected
 
 
 def test_skips_are_over_modules_that_exist():

@@ -102,7 +102,13 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"lcpool.{name}")
     if name not in __all__:
-        raise AttributeError(f"module 'lcpool' has no attribute '{name}'")
+        from difflib import get_close_matches
+
+        # Users write names as papers do, such as LCPool.
+        near = get_close_matches(name.lower(), [known.lower() for known in __all__], 1)
+        meant = [known for known in __all__ if known.lower() in near]
+        hint = f": did you mean {meant[0]}?" if meant and name[:1] != "_" else ""
+        raise AttributeError(f"module 'lcpool' has no attribute '{name}'{hint}", name=name)
     named = [_EXTRA[name]] if name in _EXTRA else _ROOMS
     rooms = (import_module(f"lcpool.{room}") for room in named)
     value = globals()[name] = next(getattr(room, name) for room in rooms if hasattr(room, name))

@@ -341,8 +341,9 @@ def by_name(
     found: dict[str, tuple[str, Any]] = {}
     for written, value in values.items():
         if written not in names:
-            near = difflib.get_close_matches(written, [*names, *others], 1) or [", ".join(known)]
-            raise ValueError(f"unknown setting '{written}': did you mean {near[0]}?")
+            near = difflib.get_close_matches(written, [*names, *others], 1)
+            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}."
+            raise ValueError(f"unknown setting '{written}': {hint}")
         name = names[written]
         if name in found:
             raise ValueError(f"'{found[name][0]}' and '{written}' are one setting: leave one out.")

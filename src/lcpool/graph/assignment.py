@@ -150,12 +150,12 @@ class Assignment:
 
     def reduce(self, x: Tensor) -> Tensor:
         """SᵀX: the features of the clusters, ``[num_clusters, channels]``."""
-        check_rows(x, self.num_nodes)
+        check_rows(x, self.num_nodes, "input node")
         return self._sum(x, self.entries)
 
     def lift(self, x: Tensor) -> Tensor:
         """S X': the features of the clusters brought back to their nodes."""
-        check_rows(x, self.num_clusters)
+        check_rows(x, self.num_clusters, "pooled node")
         return self._sum(x, self.entries.reversed)
 
     def _sum(self, x: Tensor, entries: Entries) -> Tensor:
@@ -243,12 +243,12 @@ def clusters(
     return Assignment.trusted(node, num_nodes, cluster, perm.numel())
 
 
-def check_rows(x: Tensor, rows: int) -> None:
+def check_rows(x: Tensor, rows: int, member: str) -> None:
     """Raise unless ``x`` holds floating-point features and has ``rows`` rows."""
     if not x.is_floating_point() or x.dim() == 0 or x.size(0) != rows:
         raise ValueError(
-            f"'x' must have floating-point features in {rows} rows (lift: one per pooled node; "
-            f"reduce: one per input node), not {x.dtype} of shape {list(x.shape)}."
+            f"'x' must have floating-point features in {rows} rows, one per {member}, not "
+            f"{x.dtype} of shape {list(x.shape)}."
         )
 
 

@@ -99,13 +99,13 @@ class DenseAssignment(Assignment):
 
     def reduce(self, x: Tensor) -> Tensor:
         """SᵀX, the clusters of all graphs below each other, ``[num_clusters, channels]``."""
-        check_rows(x, self.num_nodes)
+        check_rows(x, self.num_nodes, "input node")
         reduced = self.blocks(x.unsqueeze(-1).flatten(1))
         return reduced.view(-1, *x.shape[1:])
 
     def lift(self, x: Tensor) -> Tensor:
         """S X', for X' with the clusters of all graphs below each other."""
-        check_rows(x, self.num_clusters)
+        check_rows(x, self.num_clusters, "pooled node")
         clusters = x.reshape(self.chunks.batch_size, self.value.size(-1), -1)
         lifted = (self.packed @ clusters.index_select(0, self.chunks.graph)).flatten(0, 1)
         return lifted.index_select(0, self.chunks.slot).view(-1, *x.shape[1:])

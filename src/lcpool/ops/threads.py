@@ -35,7 +35,7 @@ SUMS_PER_THREAD = 2**19
 
 
 class Announcement(event.Listener):  # type: ignore[misc]
-    """Says once that kernels are compiled, which takes some seconds.
+    """Says once per process that kernels are compiled, which takes some seconds.
 
     It is one line on stderr, unless the program sets up logging otherwise.
     """
@@ -47,7 +47,7 @@ class Announcement(event.Listener):  # type: ignore[misc]
         if module.partition(".")[0] == "lcpool" and not self.said:
             self.said = True
             logging.getLogger("lcpool").warning(
-                "lcpool compiles its CPU kernels: once, for about ten seconds."
+                "lcpool compiles CPU kernels on first use: some seconds; later runs have them."
             )
 
     def on_end(self, compiling: Any) -> None: ...

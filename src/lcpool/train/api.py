@@ -85,10 +85,11 @@ def train(
     graphs = load_dataset(dataset, root=root, splits=splits, task=task)
     warn_of_unused(graphs.name, graphs.num_edge_features > 0, bool(graphs.splits),
                    [(architecture, how)])  # fmt: skip
-    with show_training(progress, len(numbers), on_epoch) as watch:
-        result = train_runs(
-            graphs, architecture, how, numbers, pick_device(device), stack, checkpoints, watch
-        )
+    place = pick_device(device)
+    runs_of = f"{len(numbers)} runs" if len(numbers) > 1 else "one run"
+    begins = f"{graphs.name}: {len(graphs):,} graphs; {runs_of} of {architecture.pool} on {place}"
+    with show_training(progress, len(numbers), on_epoch, begins) as watch:
+        result = train_runs(graphs, architecture, how, numbers, place, stack, checkpoints, watch)
     if not keep_checkpoints:
         result.remove_checkpoints()
     return result

@@ -16,9 +16,15 @@ OnEpoch = Callable[[Trainer], None]
 
 
 @contextmanager
-def show_training(shown: bool, num_runs: int, then: OnEpoch | None) -> Iterator[OnEpoch]:
-    """A callback for after each epoch: shows the training if ``shown``, and calls ``then``."""
+def show_training(
+    shown: bool, num_runs: int, then: OnEpoch | None, begins: str
+) -> Iterator[OnEpoch]:
+    """A callback for after each epoch: shows the training if ``shown``, and calls ``then``.
+
+    ``begins`` is shown at once, since a first epoch may take long.
+    """
     with display(shown, keep=True) as on:
+        on.say(begins)
         progress = TrainingProgress(on, num_runs, then)
         yield progress
         progress.say_kept(num_runs)

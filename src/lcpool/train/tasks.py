@@ -110,8 +110,12 @@ class Classes(Task):
 
     def check(self, graphs: GraphSet) -> None:
         if graphs.num_classes < 2:
-            found = "one class" if graphs.num_classes else "no labels (y)"
-            raise ValueError(f"{graphs.name} has {found}; training needs two classes.")
+            if graphs.num_classes:
+                raise ValueError(f"{graphs.name} has one class; training needs two.")
+            raise ValueError(
+                f"{graphs.name} has no labels; training needs them in each graph (data.y, or "
+                f"graph.graph['label'] of networkx), or load_dataset(graphs, y=[…])."
+            )
 
     def losses(
         self, scores: Tensor, target: Tensor, scale: Tensor | None, runs: int

@@ -29,7 +29,10 @@ def check_ratio(ratio: float | None) -> float:
         raise TypeError(f"'ratio' must be a float or an int, not {type(ratio).__name__}.")
     if isinstance(ratio, Integral):
         if ratio < 1:
-            raise ValueError(f"'ratio' as a number of nodes must be at least 1, not {ratio}.")
+            raise ValueError(
+                f"'ratio' must be a share of the nodes, a float in (0, 1], or a number of nodes, "
+                f"an int from 1 on, not {ratio}."
+            )
     elif not 0 < ratio <= 1:
         raise ValueError(
             f"'ratio' as a share of the nodes must lie in (0, 1], not {ratio}; "
