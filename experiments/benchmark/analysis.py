@@ -52,6 +52,9 @@ def answered(results: Results) -> str:
     if not done:
         return " ".join(said)
     counted = results.where(dataset=done)
+    if counted.failures:
+        cells = "; ".join(" ".join(failure.names) for failure in counted.failures)
+        said.append(f"Failed, and left out of pairs: {cells}.")
     return f"{' '.join([*said, trained_on(counted)])}\n\n{written(counted)}"
 
 
@@ -121,8 +124,8 @@ def written(results: Results) -> str:
 
 def reports(results: Results) -> tuple[Report, Report | None, Report | None]:
     """LCPool against its rivals, our own against LCPool where it was not chosen, and the rest."""
-    runs = results.runs[results.runs["conv"].isin(PAPER_CONVS)].reset_index(drop=True)
-    results = Results(runs)
+    results = results.where(conv=list(PAPER_CONVS))
+    runs = results.runs
     there, datasets = set(runs["pool"]), list(dict.fromkeys(runs["dataset"]))
     judged = Report.of(
         results, split="stratified", pools=[p for p in (LCPOOL, *RIVALS) if p in there],

@@ -154,11 +154,12 @@ def answered() -> str:
     structure = pd.concat(pd.read_csv(path) for path in sorted(HERE.glob("structure-*.csv")))
     done = complete(results, read_grids(HERE / "main.toml", {}))
     done = [n for n in done if n in set(costs["dataset"]) & set(structure["dataset"])]
-    runs = results.where(dataset=done, conv=list(PAPER_CONVS)).runs
+    results = results.where(dataset=done, conv=list(PAPER_CONVS))
+    runs = results.runs
     found = table(*(of[of["dataset"].isin(done)] for of in (costs, structure)))
     cells = runs.groupby(["dataset", "backbone", "conv", "pool"], sort=False)["test_accuracy"]
     accuracy = cells.mean().groupby("pool", sort=False).mean()
-    report = Report.of(Results(runs), split="stratified", against=LCPOOL)
+    report = Report.of(results, split="stratified", against=LCPOOL)
     (HERE / "pareto.svg").write_text(pareto(report, found), "utf-8")
     devices = ", ".join(costs.loc[costs["dataset"].isin(done), "device"].unique())
     said = (

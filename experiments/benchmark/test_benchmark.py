@@ -124,6 +124,40 @@ def test_datasets_count_when_every_cell_was_tried():
     assert analysis.complete(Results(other, failures=(failed,)), wanted) == []
 
 
+def test_a_cell_that_failed_is_exported_counted_and_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As DiffPool may, out of memory: the dataset counts, its other pairs too."""
+    monkeypatch.setattr(hierarchical, "DRAWS", 40)
+    results = made_up(("COX2", "DD", "MUTAG"))
+    runs = results.runs.assign(split="stratified")
+    cells = [("DD", "plain", "graphconv", "diffpool"), ("MUTAG", "plain", "without", "nopool")]
+    names, failures = ["dataset", "backbone", "conv", "pool"], []
+    for cell in cells:
+        there = (runs[names] == list(cell)).all(axis=1)
+        config = runs.loc[there, "config"].iloc[0]
+        failures.append(Failure(cell, "stratified", "RuntimeError: out of memory", config))
+        runs = runs[~there]
+    wanted = [
+        Grid.of(
+            datasets=["COX2", "DD", "MUTAG"], backbones="plain", convs="graphconv", runs=5,
+            pools=["lcpool", "diffpool"], splits="stratified",
+        )
+    ]  # fmt: skip
+    lost = Results(runs.reset_index(drop=True))
+    assert analysis.complete(lost, wanted) == ["COX2", "MUTAG"]
+    read = Results.read(Results(lost.runs, failures=tuple(failures)).write(tmp_path / "runs-1.csv"))
+    assert analysis.complete(read, wanted) == ["COX2", "DD", "MUTAG"]
+    judged, _, _ = analysis.reports(read)
+    (rival,) = (v.pairs for v in judged.verdicts.rivals if v.pairs.other == "diffpool")
+    assert list(rival.runs) == ["COX2", "MUTAG"]
+    assert rival.missing == ["DD"]
+    assert [failure.names for failure in judged.results.failures] == cells[:1]
+    monkeypatch.setattr(analysis, "read_grids", lambda *_: wanted)
+    page = analysis.answered(read)
+    assert [page.count(" ".join(cell)) for cell in cells] == [2, 1]
+
+
 def simulated(size_matters: float) -> pd.DataFrame:
     """Leads on graphs of eight families; the larger the graph, the larger the lead."""
     random = np.random.RandomState(0)
