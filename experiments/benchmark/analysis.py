@@ -6,8 +6,10 @@ marks. What it judges is fixed in that plan.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +20,7 @@ from lcpool.data import load_dataset
 from lcpool.report import Report
 from lcpool.report.findings import findings
 from lcpool.report.tables import Markdown, verdict_rows
+from lcpool.report.verdict import Verdict
 from lcpool.report.words import listed, signed
 from lcpool.settings import PAPER_CONVS, config_text, read_config_text
 from lcpool.sweep.grid import PAPER_DATASETS, Grid, read_grids
@@ -29,6 +32,36 @@ LCPOOL, OWN = "lcpool", "cellpool"
 # LCPool is judged against these; all other contrasts are exploratory.
 RIVALS = ("nopool", "topkpool", "sagpool", "asapool", "mincutpool", "diffpool", "kmis")
 STYLE = Markdown()
+INFORMATIVE = "informative datasets only"  # what the report calls that analysis
+
+
+@dataclass(frozen=True)
+class Judged(Report):
+    """A report that may be told which datasets are uninformative: one without nopool cannot tell.
+
+    Attributes:
+        told: datasets that are, by another report; of them those that this one is about count.
+    """
+
+    told: tuple[str, ...] | None = None
+
+    @functools.cached_property
+    def uninformative(self) -> list[str] | None:
+        """Datasets on which poolings can hardly differ."""
+        if self.told is None:
+            return super().uninformative
+        return [name for name in self.told if name in set(self.runs["dataset"])]
+
+    @functools.cached_property
+    def sensitive(self) -> set[str]:
+        """The poolings against which another analysis has another verdict."""
+        words = {rival.pairs.other: rival.word for rival in self.verdicts.rivals}
+        rows = self.sensitivity.itertuples()
+        return {row.pool for row in rows if row.verdict != words[row.pool]}
+
+    def named(self, rival: Verdict) -> str:
+        """The verdict, with the word for those that other analyses change."""
+        return f"{rival.word} (sensitive)" if rival.pairs.other in self.sensitive else rival.word
 
 
 def main() -> None:
@@ -89,18 +122,39 @@ def _settings(config: str) -> str:
     return json.dumps(read_config_text(config), sort_keys=True)
 
 
-def in_short(results: Results, judged: Report, own: Report | None) -> str:
-    """The verdicts in a sentence, and how many datasets tell anything."""
+def in_short(results: Results, judged: Judged, own: Judged | None) -> str:
+    """The verdicts in a sentence, how many may be wrong, how many datasets tell anything."""
     found: dict[str, list[str]] = {}
-    for report in (judged, *([] if own is None else [own])):
+    both = (judged, *([] if own is None else [own]))
+    for report in both:
         verdicts = report.verdicts
-        for word in dict.fromkeys(rival.word for rival in verdicts.rivals):
-            rivals = [rival.pairs.other for rival in verdicts.rivals if rival.word == word]
+        for word in dict.fromkeys(map(report.named, verdicts.rivals)):
+            rivals = [r.pairs.other for r in verdicts.rivals if report.named(r) == word]
             found.setdefault(word, []).append(f"{verdicts.reference} against {listed(rivals)}")
     said = [f"**{word.capitalize()}**: {'; '.join(pairs)}." for word, pairs in found.items()]
-    datasets = results.runs["dataset"].nunique()
-    known = datasets - len(judged.uninformative)
-    return " ".join([*said, f"Informative are {known} of {datasets} datasets."])
+    if any(report.sensitive for report in both):
+        said.append(
+            "Sensitive: another prior, the other rule for the epoch, or the informative datasets "
+            "alone would change it."
+        )
+    rivals = [rival for report in both for rival in report.verdicts.rivals]
+    wrong = [doubt(rival) for rival in rivals if rival.word != "undecided"]
+    said.append(
+        f"Each of the {len(rivals)} contrasts is judged by itself: of their {len(wrong)} verdicts "
+        f"that are not undecided, {sum(wrong):.2f} are expected to be wrong."
+    )
+    if judged.uninformative is not None:
+        datasets = results.runs["dataset"].nunique()
+        known = datasets - len(judged.uninformative)
+        said.append(f"Informative are {known} of {datasets} datasets.")
+    return " ".join(said)
+
+
+def doubt(rival: Verdict) -> float:
+    """The probability that a verdict is wrong."""
+    worse, equal, better = rival.regions
+    return {"better": 1 - better, "equal": 1 - equal, "worse": 1 - worse, "not worse": worse,
+            "not better": better}[rival.word]  # fmt: skip
 
 
 def written(results: Results) -> str:
@@ -122,42 +176,59 @@ def written(results: Results) -> str:
     return "\n\n".join(parts)
 
 
-def reports(results: Results) -> tuple[Report, Report | None, Report | None]:
+def reports(results: Results) -> tuple[Judged, Judged | None, Judged | None]:
     """LCPool against its rivals, our own against LCPool where it was not chosen, and the rest."""
     results = results.where(conv=list(PAPER_CONVS))
     runs = results.runs
     there, datasets = set(runs["pool"]), list(dict.fromkeys(runs["dataset"]))
-    judged = Report.of(
+    judged = Judged.of(
         results, split="stratified", pools=[p for p in (LCPOOL, *RIVALS) if p in there],
         against=LCPOOL,
     )  # fmt: skip
+    # The others have no runs without pooling, by which a dataset is informative.
+    told = None if judged.uninformative is None else tuple(judged.uninformative)
     further = [name for name in datasets if name not in PAPER_DATASETS]
     own = other = None
     if OWN in there and further:
-        own = Report.of(
+        own = Judged.of(
             results, split="stratified", pools=[LCPOOL, OWN], datasets=further, against=OWN
         )
+        own = replace(own, told=told)
     if rest := sorted(there - {LCPOOL, *RIVALS}):
-        other = Report.of(results, split="stratified", pools=[LCPOOL, *rest], against=LCPOOL)
+        other = Judged.of(results, split="stratified", pools=[LCPOOL, *rest], against=LCPOOL)
+        other = replace(other, told=told)
     return judged, own, other
 
 
-def _section(title: str, report: Report) -> str:
+def _section(title: str, report: Judged) -> str:
     """The verdicts of a report: answer, table, power, sensitivity, what is left out."""
     found = findings(report)
     header, rows = verdict_rows(report)
-    able = [
-        "–" if pd.isna(row.detectable) else f"{row.detectable:.1f}"
-        for row in report.verdicts.table.itertuples()
-    ]
-    rows = [
-        [STYLE.escape(row[0]), *row[1:], points] for row, points in zip(rows, able, strict=True)
-    ]
+    header += [INFORMATIVE, "found with probability 0.8"]
+    informative = _informative(report)
+    for row, rival, able in zip(
+        rows, report.verdicts.rivals, report.verdicts.table["detectable"], strict=True
+    ):
+        row[0] = STYLE.escape(row[0])
+        row[1] = report.named(rival) if row[1] == rival.word else row[1]
+        row += [informative.get(rival.pairs.other, "–"), "–" if pd.isna(able) else f"{able:.1f}"]
     topics = ("answer", "power", "sensitivity", "missing")
     # Of the names of poolings, lcpool* alone is markup.
     said = ["- " + text.replace("*", r"\*") for topic in topics for text in found[topic]]
-    grid = STYLE.grid([*header, "found with probability 0.8"], rows)
+    grid = STYLE.grid(header, rows)
     return "\n\n".join([f"### {title}", grid, "\n".join(said), _datasets(report)])
+
+
+def _informative(report: Judged) -> dict[str, str]:
+    """By rival, verdict and difference without the uninformative datasets."""
+    if report.uninformative == []:
+        return {rival.pairs.other: "the same" for rival in report.verdicts.rivals}
+    rows = report.sensitivity.itertuples()
+    return {
+        row.pool: f"{row.verdict}, {signed(row.difference, 1)}"
+        for row in rows
+        if row.analysis == INFORMATIVE
+    }
 
 
 def _by_graph(results: Results) -> str:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from runs import make_results
+from said import numbers
 
 from experiments.benchmark import analysis, by_graph
 from experiments.benchmark.networks import KMIS2, KMIS3, WithoutEdges
@@ -89,6 +90,61 @@ def test_what_is_judged(monkeypatch: pytest.MonkeyPatch):
     text = analysis.written(results)
     assert text.count("\n### ") == 4
     assert analysis.controls(results)["largest"].tolist() == [50.0] * 4
+
+
+def with_leads(leads: dict[str, float], of: dict[str, float]) -> Results:
+    """Runs in which LCPool leads nopool by these points, by dataset; ``of``: nopool's accuracy."""
+    pools = ("lcpool", "cellpool", "nopool", "random")
+    made = make_results(datasets=tuple(leads), backbones=("plain",), convs=("graphconv",),
+                        pools=pools, runs=8, split="stratified")  # fmt: skip
+    runs = made.runs
+    noise = (runs["test_accuracy"] - 70) / 20
+    base, lead = runs["dataset"].map(of), runs["dataset"].map(leads)
+    accuracy = base + lead * runs["pool"].isin(["lcpool", "random"]) + noise
+    return Results(
+        runs.assign(test_accuracy=accuracy, test_accuracy_by_loss=accuracy, largest_class=50.0)
+    )
+
+
+def test_informative_datasets_alone_stand_beside_every_verdict():
+    """LCPool leads by a lot where no pooling can fail; our own is LCPool less that lead."""
+    datasets = ["MUTAG", "PTC_MR", "MSRC_9", "BZR", "AIDS", "Synthie"]
+    leads = dict.fromkeys(datasets[:3], 0.0) | dict.fromkeys(datasets[3:], 5.0)
+    of = dict.fromkeys(datasets[:3], 70.0) | dict.fromkeys(datasets[3:], 98.0)
+    results = with_leads(leads, of)
+    judged, own, other = analysis.reports(results)
+    for report in (judged, own, other):
+        assert set(report.uninformative) == set(datasets[3:])
+        rows = report.sensitivity[report.sensitivity["analysis"] == analysis.INFORMATIVE]
+        assert len(rows) == len(report.verdicts.rivals)
+        section = analysis._section("", report).splitlines()
+        for row in rows.itertuples():
+            (shown,) = (line for line in section if line.startswith(f"| {row.pool} | "))
+            verdict, difference = shown.split(" | ")[-2].split(", ")
+            assert verdict == row.verdict
+            assert float(difference.replace("−", "-")) == pytest.approx(row.difference, abs=0.051)
+    (rival,) = own.verdicts.rivals
+    alone = own.sensitivity.set_index("analysis").loc[analysis.INFORMATIVE]
+    assert abs(alone["difference"]) < 0.5
+    assert rival.mean < -1
+    assert alone["verdict"] == "equal"
+    assert own.sensitive == {"lcpool"}
+    assert own.named(rival) == f"{rival.word} (sensitive)"
+    page = analysis.written(results)
+    assert f"**{judged.named(judged.verdicts.rivals[0]).capitalize()}**" in page
+    assert page.count(f"| {analysis.INFORMATIVE} |") == 3
+
+
+def test_wrong_verdicts_are_expected_of_all_contrasts_together():
+    leads = dict.fromkeys(("MUTAG", "PTC_MR", "MSRC_9", "AIDS", "Synthie"), 8.0)
+    results = with_leads(leads, dict.fromkeys(leads, 70.0))
+    judged, own, _ = analysis.reports(results)
+    rivals = [*judged.verdicts.rivals, *own.verdicts.rivals]
+    assert [rival.word for rival in rivals] == ["better", "worse"]
+    expected = 1 - rivals[0].regions.better + 1 - rivals[1].regions.worse
+    assert sum(map(analysis.doubt, rivals)) == pytest.approx(expected)
+    short = analysis.in_short(results, judged, own)
+    assert {2.0, round(expected, 2)} <= set(numbers(short))
 
 
 def test_a_sweep_that_has_only_begun():
