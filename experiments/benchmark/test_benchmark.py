@@ -147,6 +147,33 @@ def test_wrong_verdicts_are_expected_of_all_contrasts_together():
     assert {2.0, round(expected, 2)} <= set(numbers(short))
 
 
+def test_what_edges_add_is_a_corrected_difference_on_the_same_splits():
+    """By dataset, over both networks; on one dataset edges help, on the other they do not."""
+    parts = []
+    for backbone, conv in (("hierarchical", "gcn"), ("plain", "graphconv")):
+        for of, gains in ((conv, (10.0, 1.0)), ("without", (0.0, 0.0))):
+            runs = make_results(("MUTAG", "AIDS"), (backbone,), (of,), ("nopool",), runs=10,
+                                split="stratified", seed=len(parts)).runs  # fmt: skip
+            added = runs["dataset"].map(dict(zip(("MUTAG", "AIDS"), gains, strict=True)))
+            parts.append(runs.assign(test_accuracy=runs["test_accuracy"] + added))
+    results = Results(pd.concat(parts, ignore_index=True).assign(largest_class=50.0))
+    found = analysis.edges(results)
+    wide = results.runs.pivot_table("test_accuracy", ["dataset", "run"], ["backbone", "conv"])
+    for name, gain in found.items():
+        of = wide.loc[name]
+        off = (
+            of["hierarchical", "gcn"] - of["hierarchical", "without"]
+            + of["plain", "graphconv"] - of["plain", "without"]
+        ) / 2  # fmt: skip
+        sizes = results.runs[results.runs["dataset"] == name].iloc[0]
+        share = sizes["num_test"] / sizes["num_train"]
+        assert gain.mean == pytest.approx(off.mean())
+        assert gain.error == pytest.approx(((1 / 10 + share) * off.var(ddof=1)) ** 0.5)
+        assert gain.low == pytest.approx(gain.mean - 2.262 * gain.error, abs=1e-3)
+    assert {name for name, gain in found.items() if gain.low > 0} == {"MUTAG"}
+    assert analysis.edges(results.where(conv=["gcn", "graphconv"])) == {}
+
+
 def test_a_sweep_that_has_only_begun():
     results = made_up(("COX2",)).where(pool=["lcpool", "nopool"], conv="graphconv")
     judged, own, other = analysis.reports(results)
