@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from lcpool.report.comparison import Comparison
 from lcpool.report.findings import findings
 from lcpool.report.statistics import Difference, over_splits
 from lcpool.report.tables import Markdown, verdict_rows
-from lcpool.report.verdict import Verdict, paired
+from lcpool.report.verdict import FAMILIES, Verdict, paired
 from lcpool.report.words import listed, signed
 from lcpool.settings import PAPER_CONVS, config_text, read_config_text
 from lcpool.sweep.grid import PAPER_DATASETS, Grid, read_grids
@@ -68,28 +68,34 @@ class Judged(Report):
 
 def main() -> None:
     """Print the result and write it into the plan."""
+    write_block(HERE / "README.md", COMMAND, text())
+
+
+def text() -> str:
+    """The result of all files of runs that there are."""
     files = sorted(HERE.glob("runs-main*.csv"))
-    text = answered(Results.read(*files)) if files else "No runs yet."
-    write_block(HERE / "README.md", COMMAND, text)
+    return answered(Results.read(*files)) if files else "No runs yet."
 
 
 def answered(results: Results) -> str:
     """How much of the plan there is, and everything about the datasets that are complete."""
     grids = read_grids(HERE / "main.toml", {})
     planned = len(grids[0].datasets)
-    done = complete(results, grids)
-    partial = sorted(set(results.runs["dataset"]) - set(done))
-    said = [f"{len(done)} of {planned} datasets are complete: {', '.join(done) or 'none'}."]
+    done, cells = complete(results, grids), tried(results, grids)
+    counted = results.where(dataset=done)
+    said = [
+        f"{len(done)} of {planned} datasets are complete, with {len(counted.runs)} runs: "
+        f"{', '.join(done) or 'none'}."
+    ]
     if len(done) < planned:
         said.insert(0, "**Preliminary.** The verdicts are those of all datasets.")
-    if partial:
+    if partial := [f"{name} ({n} of {of})" for name, (n, of) in cells.items() if name not in done]:
         said.append(f"Left out, as not all of their cells were tried: {', '.join(partial)}.")
     if not done:
         return " ".join(said)
-    counted = results.where(dataset=done)
     if counted.failures:
-        cells = "; ".join(" ".join(failure.names) for failure in counted.failures)
-        said.append(f"Failed, and left out of pairs: {cells}.")
+        failed = "; ".join(" ".join(failure.names) for failure in counted.failures)
+        said.append(f"Failed, and left out of pairs: {failed}.")
     return f"{' '.join([*said, trained_on(counted)])}\n\n{written(counted)}"
 
 
@@ -101,6 +107,11 @@ def trained_on(results: Results) -> str:
 
 def complete(results: Results, grids: Sequence[Grid]) -> list[str]:
     """The datasets of which every cell of the grids has all its runs, or failed."""
+    return [name for name, (cells, of) in tried(results, grids).items() if cells == of]
+
+
+def tried(results: Results, grids: Sequence[Grid]) -> dict[str, tuple[int, int]]:
+    """By dataset, how many cells of the grids have all their runs or failed, of how many."""
     runs = results.runs
     counts = runs.groupby(["dataset", runs["config"].map(_settings)]).size()
     failed = {(failure.names[0], _settings(failure.config)) for failure in results.failures}
@@ -109,14 +120,14 @@ def complete(results: Results, grids: Sequence[Grid]) -> list[str]:
         for grid in grids
         for configuration in grid.configurations()
     ]
-    return [
-        name
-        for name in dict.fromkeys(runs["dataset"])
-        if all(
-            (name, cell) in failed or counts.get((name, cell), 0) >= wanted
-            for cell, wanted in cells
+    names = dict.fromkeys([*runs["dataset"], *(failure.names[0] for failure in results.failures)])
+    return {
+        name: (
+            sum((name, cell) in failed or counts.get((name, cell), 0) >= n for cell, n in cells),
+            len(cells),
         )
-    ]
+        for name in names
+    }
 
 
 def _settings(config: str) -> str:
@@ -173,7 +184,8 @@ def written(results: Results) -> str:
         in_short(results, judged, own),
         _section("Judged: LCPool against seven poolings", judged),
     ]
-    parts += [] if own is None else [_section("Judged: our own, where it was not chosen", own)]
+    if own is not None:
+        parts += [_section("Judged: our own, where it was not chosen", own), *_unrelated(own)]
     parts += [_section("Exploratory: LCPool against the others", other)] if other else []
     if results.predictions:
         parts.append(_by_graph(results))
@@ -222,6 +234,29 @@ def _section(title: str, report: Judged) -> str:
     said = ["- " + text.replace("*", r"\*") for topic in topics for text in found[topic]]
     grid = STYLE.grid(header, rows)
     return "\n\n".join([f"### {title}", grid, "\n".join(said), _datasets(report)])
+
+
+def relatives(datasets: Iterable[str]) -> list[str]:
+    """Of these datasets, those of a family of one that our own pooling was chosen on."""
+    chosen = {FAMILIES[name] for name in PAPER_DATASETS if name in FAMILIES}
+    return [name for name in datasets if FAMILIES.get(name) in chosen]
+
+
+def _unrelated(own: Judged) -> Iterator[str]:
+    """Our own pooling without the relatives of the datasets that it was chosen on; exploratory."""
+    names = list(dict.fromkeys(own.runs["dataset"]))
+    near = relatives(names)
+    rest = [name for name in names if name not in near]
+    if not near or not rest:
+        return
+    (found,) = own.verdicts.judged(own.ranked, rest)
+    chances = " / ".join(f"{100 * p:.1f}" for p in found.regions)
+    mean = f"{signed(found.mean, 1)} ({signed(found.low, 1)} to {signed(found.high, 1)})"
+    yield (
+        f"Exploratory: {listed(near)} {'is' if len(near) == 1 else 'are'} of the families of "
+        f"datasets that {OWN} was chosen on. Without: {found.word}, {chances} %, {mean} points "
+        f"on {listed(rest)}."
+    )
 
 
 def _informative(report: Judged) -> dict[str, str]:

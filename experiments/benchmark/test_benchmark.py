@@ -174,6 +174,47 @@ def test_what_edges_add_is_a_corrected_difference_on_the_same_splits():
     assert analysis.edges(results.where(conv=["gcn", "graphconv"])) == {}
 
 
+def test_relatives_of_datasets_that_our_own_was_chosen_on():
+    """They are judged with the others; the line that leaves them out says what the rest says."""
+    first, *_ = grids("main")
+    assert analysis.relatives(map(str, first.datasets)) == ["BZR", "COX2", "DHFR", "NCI1", "NCI109"]
+    leads = {"BZR": -20.0, "MUTAG": 3.0, "AIDS": 3.0, "Synthie": 3.0}
+    _, own, _ = analysis.reports(with_leads(leads, dict.fromkeys(leads, 70.0)))
+    assert set(own.verdicts.rivals[0].pairs.runs) == set(leads)
+    (line,) = analysis._unrelated(own)
+    (rest,) = own.verdicts.judged(own.ranked, [name for name in leads if name != "BZR"])
+    assert rest.word == "worse"
+    assert numbers(line)[:3] == [round(100 * p, 1) for p in rest.regions]
+    _, own, _ = analysis.reports(with_leads({"MUTAG": 0.0, "AIDS": 0.0}, {"MUTAG": 70, "AIDS": 70}))
+    assert list(analysis._unrelated(own)) == []
+
+
+def test_pieces_are_read_without_being_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The text begins with the datasets that are complete and the number of their runs."""
+    monkeypatch.setattr(hierarchical, "DRAWS", 40)
+    wanted = [
+        Grid.of(
+            datasets=["COX2", "DD", "MUTAG"], backbones="plain", convs="graphconv", runs=5,
+            pools=["lcpool", "kmis"], splits="stratified",
+        )
+    ]  # fmt: skip
+    monkeypatch.setattr(analysis, "read_grids", lambda *_: wanted)
+    monkeypatch.setattr(analysis, "HERE", tmp_path)
+    results = made_up(("COX2", "DD", "MUTAG"))
+    of_each = len(results.runs) // 3
+    for number, name in enumerate(("COX2", "DD", "MUTAG"), 1):
+        part = results.where(dataset=name)
+        if name == "MUTAG":
+            part = part.where(pool=["lcpool", "nopool"])
+        part.write(tmp_path / f"runs-main-{number}.csv")
+        first = analysis.text().partition("\n")[0]
+        done = min(number, 2)
+        assert {float(done), 3.0, float(done * of_each)} <= set(numbers(first))
+        assert ("DD" in first) == (number > 1)
+    assert numbers(first)[-2:] == [1, 2]  # of MUTAG's cells
+    assert analysis.tried(Results.read(*tmp_path.glob("*.csv")), wanted)["MUTAG"] == (1, 2)
+
+
 def test_a_sweep_that_has_only_begun():
     results = made_up(("COX2",)).where(pool=["lcpool", "nopool"], conv="graphconv")
     judged, own, other = analysis.reports(results)
