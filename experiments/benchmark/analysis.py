@@ -16,7 +16,7 @@ import pandas as pd
 
 from experiments.benchmark import by_graph
 from experiments.written import write_block
-from lcpool.data import load_dataset
+from lcpool.data import GraphSet, load_dataset
 from lcpool.report import Report
 from lcpool.report.comparison import Comparison
 from lcpool.report.findings import findings
@@ -271,11 +271,16 @@ def _informative(report: Judged) -> dict[str, str]:
     }
 
 
+def load(name: str) -> GraphSet:
+    """A dataset of the plan by the name that its runs have."""
+    return load_dataset(by_graph.place(name, read_grids(HERE / "main.toml", {})[0].datasets))
+
+
 def _by_graph(results: Results) -> str:
     """What the regressions of ``by_graph.py`` find, a row per rival."""
     title, rows, lacking = "### Exploratory: on which graphs?", [], []
     for rival in RIVALS:
-        table = by_graph.wins(results, LCPOOL, rival, load_dataset)
+        table = by_graph.wins(results, LCPOOL, rival, load)
         if table.empty:
             continue
         r2, found = by_graph.explained(table)

@@ -1,5 +1,6 @@
 """The grids are those of the plan, and the analysis judges what it says."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -302,6 +303,46 @@ def test_only_what_holds_on_families_that_were_left_out_is_named(size_matters: f
     if size_matters:
         slope = np.polyfit(table["size"], table["lead"], 1)[0]
         assert coefficients["size"].mean() == pytest.approx(slope, abs=0.03)
+
+
+def test_a_dataset_that_the_plan_names_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The file where the plan says, or in the folder LCPOOL_DATA; its runs have its bare name."""
+    first, *_ = grids("main")
+    (path,) = (str(one) for one in first.datasets if "/" in str(one))
+    name = Path(path).stem
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LCPOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("LCPOOL_DATA", raising=False)
+    assert by_graph.place(name, first.datasets) == path  # which an error can name
+    assert by_graph.place("MUTAG", first.datasets) == "MUTAG"
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / f"{name}.npz").touch()
+    monkeypatch.setenv("LCPOOL_DATA", str(tmp_path / "folder"))
+    assert by_graph.place(name, first.datasets) == name
+    Path(path).parent.mkdir()
+    Path(path).touch()
+    assert by_graph.place(name, first.datasets) == path
+
+
+@pytest.mark.parametrize("as_planned", [True, False])
+def test_the_small_hard_graphs_have_properties(
+    as_planned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    names = ("data/hard_small.npz", "shared/gcb/hard_small.npz", "../shared/gcb/hard_small.npz")
+    places = [Path(os.environ.get("LCPOOL_DATA", "."), "../gcb/hard_small.npz"),
+              *(HERE.parents[1] / name for name in names)]  # fmt: skip
+    there = [place.resolve() for place in places if place.is_file()]
+    if not there:
+        pytest.skip("hard_small.npz is not in data/ or beside the datasets of LCPOOL_DATA")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    if as_planned:
+        (tmp_path / "data" / "hard_small.npz").symlink_to(there[0])
+    else:
+        monkeypatch.setenv("LCPOOL_DATA", str(there[0].parent))
+    graphs = analysis.load("hard_small")
+    assert graphs.name == "hard_small"
+    assert len(by_graph.properties(graphs)) == 300
 
 
 def test_leads_by_graph_are_those_of_the_predictions():
