@@ -12,6 +12,7 @@ from said import numbers
 
 from experiments.benchmark import analysis, by_graph
 from experiments.benchmark.networks import KMIS2, KMIS3, WithoutEdges
+from experiments.written import block
 from lcpool.data import builtin
 from lcpool.report import hierarchical
 from lcpool.report.verdict import FAMILIES
@@ -281,6 +282,13 @@ def test_a_cell_that_failed_is_exported_counted_and_listed(
     monkeypatch.setattr(analysis, "read_grids", lambda *_: wanted)
     page = analysis.answered(read)
     assert [page.count(" ".join(cell)) for cell in cells] == [2, 1]
+
+
+def test_the_page_is_about_the_runs_that_there_are():
+    results = Results.read(*HERE.glob("runs-main*.csv"))
+    done = analysis.complete(results, grids("main"))
+    said = numbers(block(HERE / "README.md", analysis.COMMAND).partition("\n")[0])
+    assert said[:3] == [len(done), 24, len(results.where(dataset=done).runs)]
 
 
 def simulated(size_matters: float) -> pd.DataFrame:
