@@ -6,7 +6,7 @@ CHECK_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) \
     and "lcpool needs Python 3.11 or later: make PYTHON=python3.11")'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper audit readme paper-test tables figures docs pages quick test checks lint types unit wheel floor dist layers format clean
+.PHONY: help demo paper audit readme paper-test benchmark-test tables figures docs pages quick test checks lint types unit wheel floor dist layers format clean
 
 # Bytecode is kept, for many tests start processes that import everything. Tests run in one more
 # process than there are cores, since many wait for others, each with one thread; skips say why.
@@ -39,6 +39,10 @@ audit: $(READY)  ## write docs/paper-audit.md again from paper/results
 # Not part of `make test`: another version of pandas or scipy may write other bytes.
 paper-test: $(READY)  ## the paper's figures, claims and documents, to the byte
 	$(PYTEST) paper
+
+# Likewise; and it reads the datasets, whose folder LCPOOL_DATA names.
+benchmark-test: $(READY)  ## the page of experiments/benchmark, to the byte
+	$(PYTEST) experiments/benchmark/check_page.py
 
 readme: $(READY)  ## write the figures of README.md again from paper/results
 	$(BIN)/python -m paper readme paper/results README.md

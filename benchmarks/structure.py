@@ -12,6 +12,8 @@ self-loops:
 - density: edges over pairs of nodes.
 - diameter: the longest shortest path, in the part where it is longest.
 - degree: neighbours of a node.
+- edges: pairs of nodes that an edge joins. Tables of before this column have the product of means
+  instead, nodes · degree / 2, which is another number where large graphs have another degree.
 
 Figures are means over graphs and networks; density counts graphs of two nodes and more; "least" and
 "most" are the smallest and the largest share of a network's graphs that stay connected. DiffPool
@@ -55,6 +57,7 @@ class Structure(NamedTuple):
     density: float
     degree: float
     diameter: int
+    edges: int
 
 
 Edges = tuple[np.ndarray, int]  # source and target, and the number of nodes
@@ -64,7 +67,7 @@ def structure(graph: Edges) -> Structure:
     """Of one graph, without nodes: nothing."""
     index, n = graph
     if n == 0:
-        return Structure(0, 0, np.nan, np.nan, 0)
+        return Structure(0, 0, np.nan, np.nan, 0, 0)
     source, target = index[:, index[0] != index[1]]
     A = coo_matrix((np.ones(source.size), (source, target)), (n, n)).tocsr()
     A = ((A + A.T) > 0).astype(np.int8)
@@ -72,7 +75,8 @@ def structure(graph: Edges) -> Structure:
     away = shortest_path(A, method="D", directed=False, unweighted=True)
     pairs = n * (n - 1)
     diameter = int(away[np.isfinite(away)].max())
-    return Structure(n, parts, A.nnz / pairs if pairs else np.nan, A.nnz / n, diameter)
+    density = A.nnz / pairs if pairs else np.nan
+    return Structure(n, parts, density, A.nnz / n, diameter, A.nnz // 2)
 
 
 def pooled_graphs(model: Model, graphs: GraphSet) -> Iterator[Edges]:
@@ -175,7 +179,8 @@ def main() -> None:
 
 def show(dataset: str, rows: list[dict[str, object]]) -> None:
     """One dataset's table."""
-    columns = ["nodes", "parts", "stay_connected", "least", "most", "density", "degree", "diameter"]
+    columns = ["nodes", "edges", "parts", "stay_connected", "least", "most", "density", "degree",
+               "diameter"]  # fmt: skip
     header = ("", *(c.replace("_", " ") for c in columns))
     title = f"{dataset}: {rows[0]['graphs']} graphs, {rows[0]['connected_before']:.1f} % connected"
     names = ["as they are" if r["pool"] == BEFORE else str(r["pool"]) for r in rows]

@@ -9,7 +9,8 @@ if its coefficient is more than twice its standard error (jackknife over familie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from scipy.sparse.csgraph import shortest_path
 from sklearn.linear_model import RidgeCV
 
 from lcpool.data import GraphSet
+from lcpool.data.load import find_dataset, is_path
 from lcpool.report.verdict import FAMILIES
 from lcpool.settings import PAPER_CONVS
 from lcpool.sweep.results import Results, key
@@ -56,6 +58,16 @@ def right(results: Results, pool: str) -> pd.Series:
     if not found:
         return pd.Series(dtype=float)
     return pd.concat(found).groupby(["dataset", "graph"])["right"].mean()
+
+
+def place(name: str, datasets: Iterable[object]) -> str:
+    """What to load for a name that runs have: the path of a dataset that the grid names by one.
+
+    That file, or the one of this name in a data folder.
+    """
+    paths = {Path(str(one)).stem: str(one) for one in datasets if is_path(str(one))}
+    path = paths.get(name, name)
+    return name if not Path(path).exists() and find_dataset(name) else path
 
 
 def wins(results: Results, pool: str, rival: str, load: Callable[[str], GraphSet]) -> pd.DataFrame:

@@ -4,18 +4,20 @@
 seconds of an epoch, measured in turns, ten runs as one; on a GPU also the memory of a training step
 of one run. Edges, and the share of connected graphs that stay connected, are those of
 ``structure-*.csv``, of three networks per dataset that were trained for 20 epochs. Table and
-picture, accuracy against time and against edges, go into ``README.md``. Exploratory.
+picture, accuracy against time and against edges, go into ``README.md``: plain means over datasets
+of the differences from nopool, with Student's 95 % interval. Exploratory.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 import torch
 
-from experiments.benchmark.analysis import HERE, LCPOOL, STYLE, complete
+from experiments.benchmark.analysis import BASE, HERE, STYLE, complete, interval
 from experiments.pace import paces
 from experiments.written import write_block
 from lcpool.data import GraphSet, load_dataset
@@ -23,7 +25,10 @@ from lcpool.models import Architecture
 from lcpool.report import Report
 from lcpool.report.page import alone
 from lcpool.report.plots import colours, tag
+from lcpool.report.statistics import Difference, over_datasets
+from lcpool.report.verdict import paired
 from lcpool.report.verdict_plots import trade_off
+from lcpool.report.words import listed
 from lcpool.settings import PAPER_CONVS
 from lcpool.sweep.grid import read_grids
 from lcpool.sweep.results import Results
@@ -32,9 +37,9 @@ from lcpool.train.device import step_memory
 from lcpool.train.loop import initial_model
 
 COMMAND = "python -m experiments.benchmark.costs"
-BASE, BEFORE = "nopool", "none"
+BEFORE = "none"
 SEED = 2
-SIZE = (720.0, 380.0)  # width and height of a panel
+SIZE = (720.0, 520.0)  # width and height of a panel
 
 
 def measure(datasets: list[str], device: str) -> None:
@@ -81,8 +86,8 @@ def table(costs: pd.DataFrame, structure: pd.DataFrame) -> pd.DataFrame:
     found = {name: _ratio(wide[name]) for name in ("seconds", "step_mib") if name in wide}
     # Without pooling graphs are as they were before.
     structure = structure[structure["pool"] != BASE].replace({"pool": {BEFORE: BASE}})
-    edges = structure.assign(edges=structure["nodes"] * structure["degree"])
-    found["edges"] = _ratio(edges.pivot_table("edges", "dataset", "pool"))
+    counted = structure.assign(edges=edges(structure))
+    found["edges"] = _ratio(counted.pivot_table("edges", "dataset", "pool"))
     by_pool, weight = structure["pool"], structure["graphs"] * structure["connected_before"]
     stays = structure["stay_connected"]
     found["connected"] = stays.groupby(by_pool).mean()
@@ -91,12 +96,30 @@ def table(costs: pd.DataFrame, structure: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def edges(structure: pd.DataFrame) -> pd.Series:
+    """Edges of a graph on average; nodes · degree / 2, both on average, where none were counted."""
+    about = structure["nodes"] * structure["degree"] / 2
+    return structure["edges"].fillna(about) if "edges" in structure else about
+
+
+def leads(report: Report) -> dict[str, Difference]:
+    """Each pooling's accuracy minus nopool's: the mean over datasets, each that of its networks."""
+    c = report.verdicts.comparison
+    found = {}
+    for pool in dict.fromkeys(cell[3] for cell in c.values):
+        means = np.array([runs.mean() for runs in paired(c, pool, BASE).runs.values()])
+        if pool != BASE and means.size:
+            alone = Difference(float(means.mean()), np.nan, np.nan, means.size)
+            found[pool] = over_datasets(means) or alone
+    return found
+
+
 def _ratio(values: pd.DataFrame) -> pd.Series:
     """The geometric mean of what a pooling takes beside none."""
     return np.exp(np.log(values.div(values[BASE], axis=0)).mean())
 
 
-def written(costs: pd.DataFrame, leads: pd.Series) -> str:
+def written(costs: pd.DataFrame, leads: Mapping[str, Difference]) -> str:
     """The table as Markdown, with the accuracy beside that of no pooling."""
     header = ["pooling", "accuracy − nopool's", "time of an epoch / nopool's",
               "edges after / before", "stay connected, %", "of all graphs, %",
@@ -108,7 +131,7 @@ def written(costs: pd.DataFrame, leads: pd.Series) -> str:
         names.insert(1, "step_mib")
         forms.insert(1, "{:.2f}")
     rows = [
-        [STYLE.escape(str(pool)), f"{leads.get(pool, np.nan):+.1f}".replace("-", "−"),
+        [STYLE.escape(str(pool)), interval(leads[pool]) if pool in leads else "–",
          *("–" if pd.isna(row[n]) else f.format(row[n]) for n, f in zip(names, forms, strict=True))]
         for pool, row in costs.iterrows()
     ]  # fmt: skip
@@ -116,19 +139,20 @@ def written(costs: pd.DataFrame, leads: pd.Series) -> str:
 
 
 def pareto(report: Report, costs: pd.DataFrame) -> str:
-    """Accuracy against time and against edges, beside LCPool's."""
-    v = report.verdicts
-    parts = []
+    """Accuracy against time and against edges, beside nopool's: the figures of the table."""
+    found, parts = leads(report), []
     shares = {pool: f"({share:.0f} %)" for pool, share in costs["connected"].dropna().items()}
     for i, (column, cost) in enumerate({"seconds": "time of an epoch", "edges": "edges"}.items()):
-        times = costs[column] / costs.loc[v.reference, column]
+        times = costs[column] / costs.loc[BASE, column]
         places = {
-            r.pairs.other: (float(times[r.pairs.other]), -r.mean, -r.high, -r.low)
-            for r in v.rivals
-            if np.isfinite(times.get(r.pairs.other, np.nan))
+            pool: (float(times[pool]), lead.mean, lead.low, lead.high)
+            for pool, lead in found.items()
+            if np.isfinite(times.get(pool, np.nan))
         }
-        title = f"accuracy − {v.reference}'s, points"
-        drawn = trade_off(places, v.reference, colours(report), title, shares, cost, SIZE)
+        title = f"accuracy − {BASE}'s, points"
+        drawn = trade_off(places, BASE, colours(report), title, shares, cost, SIZE)
+        # No line through the best: their intervals overlap those of the others.
+        drawn = [part for part in drawn if 'class="front"' not in part]
         parts.append(tag("g", *drawn, transform=f"translate(0 {i * (SIZE[1] + 16):g})"))
     label = "Accuracy against the time of an epoch and against edges"
     return alone(SIZE[0], 2 * SIZE[1] + 16, label, *parts)
@@ -144,35 +168,55 @@ def main() -> None:
     if args.what:
         measure(args.datasets, args.device)
     else:
-        write_block(HERE / "README.md", COMMAND, answered())
+        text, picture = answered()
+        (HERE / "pareto.svg").write_text(picture, "utf-8")
+        write_block(HERE / "README.md", COMMAND, text)
 
 
-def answered() -> str:
-    """The datasets that are complete and measured: table and picture."""
+def answered() -> tuple[str, str]:
+    """The datasets that are complete and measured: table, and picture."""
     results = Results.read(*sorted(HERE.glob("runs-main*.csv")))
     costs = pd.read_csv(HERE / "costs.csv")
     structure = pd.concat(pd.read_csv(path) for path in sorted(HERE.glob("structure-*.csv")))
     done = complete(results, read_grids(HERE / "main.toml", {}))
     done = [n for n in done if n in set(costs["dataset"]) & set(structure["dataset"])]
-    runs = results.where(dataset=done, conv=list(PAPER_CONVS)).runs
+    results = results.where(dataset=done, conv=list(PAPER_CONVS))
+    runs = results.runs
     found = table(*(of[of["dataset"].isin(done)] for of in (costs, structure)))
-    cells = runs.groupby(["dataset", "backbone", "conv", "pool"], sort=False)["test_accuracy"]
-    accuracy = cells.mean().groupby("pool", sort=False).mean()
-    report = Report.of(Results(runs), split="stratified", against=LCPOOL)
-    (HERE / "pareto.svg").write_text(pareto(report, found), "utf-8")
+    report = Report.of(results, split="stratified", against=BASE)
+    ahead = leads(report)
     devices = ", ".join(costs.loc[costs["dataset"].isin(done), "device"].unique())
-    said = (
-        f"Means over {len(done)} datasets ({', '.join(done)}); time measured on {devices}. Of the "
-        "graphs that are connected, how many stay so: every dataset alike, every graph alike, and "
-        "the lowest of the networks."
+    apart = [pool for pool, lead in ahead.items() if lead.low > 0 or lead.high < 0]
+    about = structure[structure["edges"].isna()] if "edges" in structure else structure
+    said = [
+        f"Means over {len(done)} datasets ({', '.join(done)}); time measured on {devices}.",
+        "- Accuracy: the plain mean of the differences from nopool, with Student's 95 % interval "
+        "over datasets. It is not corrected for the number of poolings, takes datasets of one "
+        "family for independent, and does not know the noise within a dataset; the verdicts "
+        "above are the model's, which does. Wholly above or below 0: "
+        f"{listed(apart) or 'none'}.",
+        "- Of the graphs that are connected, how many stay so: every dataset alike, every graph "
+        "alike, and the lowest of the networks.",
+    ]
+    if near := [name for name in done if name in set(about["dataset"])]:
+        said.append(
+            f"- Edges of {listed(near)}: the mean number of nodes times the mean degree, since "
+            "these were measured before edges were counted."
+        )
+    said[1:] = ["\n".join(said[1:])]
+    caption = (
+        "![Accuracy against the time of an epoch and against edges](pareto.svg)\n\n<sub>The "
+        "differences from nopool and the intervals of the table; in brackets, the connected graphs "
+        "that stay connected.</sub>"
     )
-    picture = (
-        "![Accuracy against the time of an epoch and against edges](pareto.svg)\n\n<sub>Mean "
-        "differences with 95 % intervals; in brackets, the connected graphs that stay connected. "
-        "Those that no other beats in both are joined.</sub>"
-    )
-    order = [pool for pool in accuracy.index if pool in found.index]
-    return "\n\n".join([said, written(found.loc[order], accuracy - accuracy[BASE]), picture])
+    order = [pool for pool in dict.fromkeys(runs["pool"]) if pool in found.index]
+    parts = [
+        *(text.replace("*", r"\*") for text in said),
+        written(found.loc[order], ahead),
+        caption,
+    ]
+    text = "\n\n".join(parts)
+    return text, pareto(report, found)
 
 
 if __name__ == "__main__":

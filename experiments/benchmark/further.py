@@ -178,7 +178,12 @@ PARTS = (
 
 def main() -> None:
     """Print the results and write them into the plan."""
-    write_block(HERE / "README.md", COMMAND, "\n\n".join(sections()))
+    write_block(HERE / "README.md", COMMAND, text())
+
+
+def text() -> str:
+    """All parts."""
+    return "\n\n".join(sections())
 
 
 def sections() -> Iterator[str]:

@@ -1,5 +1,8 @@
 """Costs beside no pooling, and shares of graphs by dataset and by graph."""
 
+import re
+
+import numpy as np
 import pandas as pd
 import pytest
 from runs import make_results
@@ -9,29 +12,39 @@ from experiments.pace import paces
 from lcpool.data import builtin
 from lcpool.models import Architecture
 from lcpool.report import Report
+from lcpool.sweep.results import Results
+
+
+def structure(counted: bool) -> pd.DataFrame:
+    """Of two datasets; with the number of edges, or without as they were measured at first."""
+    measured = {  # nodes, degree, % that stay connected, the least of a network, edges
+        "A": {"none": (10, 4, 100, 100, 25), "lcpool": (5, 4, 50, 40, 20),
+              "cellpool": (5, 2, 100, 100, 5)},
+        "B": {"none": (10, 2, 100, 100, 10), "lcpool": (5, 4, 90, 80, 10),
+              "cellpool": (5, 2, 100, 100, 5)},
+    }  # fmt: skip
+    found = pd.DataFrame([
+        {"dataset": dataset, "pool": pool, "graphs": graphs, "connected_before": share,
+         "nodes": nodes, "degree": degree, "stay_connected": stay, "least": least, "edges": edges}
+        for (dataset, of), (graphs, share) in zip(
+            measured.items(), ((100, 100), (600, 50)), strict=True
+        )
+        for pool, (nodes, degree, stay, least, edges) in of.items()
+    ])  # fmt: skip
+    return found if counted else found.drop(columns="edges")
+
+
+SECONDS = pd.DataFrame([
+    {"dataset": dataset, "backbone": "plain", "conv": "gcn", "pool": pool, "seconds": value,
+     "step_mib": float("nan")}
+    for dataset, of in {"A": (1.0, 2.0, 3.0), "B": (1.0, 8.0, 3.0)}.items()
+    for pool, value in zip(("nopool", "lcpool", "cellpool"), of, strict=True)
+])  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    seconds = [
-        {"dataset": dataset, "backbone": "plain", "conv": "gcn", "pool": pool, "seconds": value,
-         "step_mib": float("nan")}
-        for dataset, of in {"A": (1.0, 2.0, 3.0), "B": (1.0, 8.0, 3.0)}.items()
-        for pool, value in zip(("nopool", "lcpool", "cellpool"), of, strict=True)
-    ]  # fmt: skip
-    measured = {  # nodes, degree, % that stay connected, the least of a network
-        "A": {"none": (10, 4, 100, 100), "lcpool": (5, 4, 50, 40), "cellpool": (5, 2, 100, 100)},
-        "B": {"none": (10, 2, 100, 100), "lcpool": (5, 4, 90, 80), "cellpool": (5, 2, 100, 100)},
-    }
-    structure = [
-        {"dataset": dataset, "pool": pool, "graphs": graphs, "connected_before": share,
-         "nodes": nodes, "degree": degree, "stay_connected": stay, "least": least}
-        for (dataset, of), (graphs, share) in zip(
-            measured.items(), ((100, 100), (600, 50)), strict=True
-        )
-        for pool, (nodes, degree, stay, least) in of.items()
-    ]  # fmt: skip
-    return costs.table(pd.DataFrame(seconds), pd.DataFrame(structure))
+    return costs.table(SECONDS, structure(counted=False))
 
 
 def test_ratios_are_geometric_means(table: pd.DataFrame):
@@ -39,6 +52,42 @@ def test_ratios_are_geometric_means(table: pd.DataFrame):
     assert table.loc["lcpool", "edges"] == pytest.approx((10 / 20 * 10 / 10) ** 0.5)
     assert table.loc["nopool", ["seconds", "edges"]].tolist() == [1, 1]
     assert "step_mib" not in table  # nothing was measured
+
+
+def test_edges_are_counted_where_they_were_measured():
+    both = structure(counted=True)
+    assert costs.table(SECONDS, both).loc["lcpool", "edges"] == pytest.approx((20 / 25) ** 0.5)
+    both.loc[both["dataset"] == "B", "edges"] = np.nan  # of an older file
+    found = costs.table(SECONDS, both).loc[["lcpool", "cellpool"], "edges"].tolist()
+    assert found == pytest.approx([(20 / 25) ** 0.5, (5 / 25 * 5 / 10) ** 0.5])
+
+
+def test_table_and_picture_have_one_estimator(table: pd.DataFrame):
+    """Plain means over datasets of differences from nopool, with Student's interval."""
+    parts = [
+        make_results(("A", "B", "C"), (backbone,), (conv,), ("nopool", "lcpool", "cellpool"),
+                     split="stratified", seed=i).runs
+        for i, (backbone, conv) in enumerate((("hierarchical", "gcn"), ("plain", "graphconv")))
+    ]  # fmt: skip
+    runs = pd.concat(parts, ignore_index=True)
+    report = Report.of(Results(runs), split="stratified", against="nopool")
+    found = costs.leads(report)
+    means = runs.groupby(["pool", "dataset"])["test_accuracy"].mean()
+    off = means["lcpool"] - means["nopool"]
+    error = off.std(ddof=1) / 3**0.5
+    assert found["lcpool"].mean == pytest.approx(off.mean())
+    assert found["lcpool"].high == pytest.approx(off.mean() + 4.3027 * error, rel=1e-4)
+    line = next(row for row in costs.written(table, found).splitlines() if "| lcpool " in row)
+    shown = [float(x) for x in re.findall(r"[-+]?\d+\.\d", line.replace("−", "-"))][:3]
+    lead = found["lcpool"]
+    assert shown == pytest.approx([lead.mean, lead.low, lead.high], abs=0.051)
+    drawn = costs.pareto(report, table)
+    tips = [tip for tip in re.findall('data-tip="([^"]*)"', drawn) if tip.startswith("lcpool")]
+    for tip in tips:
+        (said,) = re.findall(r"[-+]\d+\.\d+", tip.replace("−", "-"))
+        assert float(said) == pytest.approx(lead.mean, abs=0.0051)
+    assert len(tips) == 2
+    assert "front" not in drawn.partition("</style>")[2]
 
 
 def test_graphs_that_stay_connected(table: pd.DataFrame):
@@ -52,7 +101,7 @@ def test_graphs_that_stay_connected(table: pd.DataFrame):
 def test_the_picture_has_every_pooling_twice(table: pd.DataFrame):
     results = make_results(("A", "B"), ("plain",), ("gcn",), ("nopool", "lcpool", "cellpool"),
                            split="stratified")  # fmt: skip
-    report = Report.of(results, split="stratified", against="lcpool")
+    report = Report.of(results, split="stratified", against="nopool")
     drawn = costs.pareto(report, table)
     assert [drawn.count(f'data-pool="{pool}"') for pool in table.index] == [2, 2, 2]
     assert drawn.count("(70 %)") >= 2

@@ -93,6 +93,12 @@ def test_failures_are_in_the_last_lines_and_the_exit_status(bench: Callable, dat
     assert report.split()[-2:] == ["report", "bench.sqlite"]
     assert numbers(complete)[:2] == [1, 2]
     assert numbers(failed) == [1]
+    exported = bench("export", "bench.sqlite", "fresh.csv", "--split", "fresh")
+    assert numbers(exported.output) == [2, 1]
+    results = Results.read("fresh.csv")
+    assert [failure.names[-1] for failure in results.failures] == ["moody:Pool"]
+    assert "AssertionError" in results.failures[0].reason
+    assert set(results.runs["pool"]) == {"nopool"}
 
 
 @pytest.mark.parametrize("deed", ["os._exit(0)", "os.abort()"])

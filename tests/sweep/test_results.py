@@ -1,6 +1,7 @@
 import errno
 import os
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from lcpool.sweep.columns import COLUMNS, EXPORTED, FIGURES, NAMES
 from lcpool.sweep.engines.execute import figures as figures_of
 from lcpool.sweep.grid import Grid, make_jobs
 from lcpool.sweep.replay import computing_with, find, replay
-from lcpool.sweep.results import Results, key
+from lcpool.sweep.results import Failure, Results, key
 from lcpool.sweep.store import Store, StoreError, differing
 from lcpool.train import RULES, Run
 from lcpool.train.result import Predictions
@@ -68,9 +69,10 @@ def test_export_and_back(path, tmp_path):
 
 def test_an_export_that_fails_leaves_the_older_one(path, tmp_path, monkeypatch):
     results = Results.read(path)
-    results.where(split="fresh").write(tmp_path)
+    cell = Failure(("A", "plain", "gcn", "nopool"), "fresh", "MemoryError", "{}")
+    replace(results.where(split="fresh"), failures=(cell,)).write(tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    assert before.keys() == {"runs.csv", "runs.npz"}
+    assert before.keys() == {"runs.csv", "runs.npz", "runs.failures.json"}
 
     def full(file, **_):
         file.write(b"half")
@@ -87,6 +89,57 @@ def test_an_export_without_curves_leaves_no_older_curves(path, tmp_path):
     results.write(tmp_path)
     table = Results(results.runs).write(tmp_path)
     assert Results.read(table).curves == {}
+
+
+@pytest.fixture
+def failed(path):
+    """The results without the runs of two of the four cells, which failed instead."""
+    results = Results.read(path)
+    runs, failures = results.runs, []
+    for split, pool in (("shared", "lcpool*"), ("fresh", "nopool")):
+        there = (runs["split"] == split) & (runs["pool"] == pool)
+        *names, config = runs.loc[there, ["dataset", "backbone", "conv", "pool", "config"]].iloc[0]
+        reason = f'Traceback:\n  File "{pool}.py", line 1\nMemoryError: "=1+1", é'
+        failures.append(Failure(tuple(names), split, reason, config))
+        runs = runs[~there]
+    return Results(runs.reset_index(drop=True), failures=tuple(failures))
+
+
+def test_failures_are_exported(failed, path, tmp_path):
+    table = failed.write(tmp_path / "part-1.csv")
+    again = Results.read(table)
+    assert len(again.failures) == 2
+    assert again.failures == failed.failures
+    assert [*tmp_path.glob("*.csv")] == [table]  # a pattern of tables finds no failures
+    # What failed in one file and has runs in another did not fail.
+    assert Results.read(table, Results.read(path).write(tmp_path / "all.csv")).failures == ()
+    Results(again.runs).write(table)
+    assert Results.read(table).failures == ()
+
+
+def test_failures_alone_are_exported(failed, tmp_path):
+    table = Results(failed.runs[:0], failures=failed.failures).write(tmp_path)
+    again = Results.read(table)
+    assert len(again.runs) == 0
+    assert again.failures == failed.failures
+
+
+def test_failures_of_a_part(failed):
+    shared, fresh = failed.failures
+    assert failed.where(split="shared").failures == (shared,)
+    assert failed.where(pool=["nopool"], dataset="builtin").failures == (fresh,)
+    assert failed.where(seed=0).failures == (shared, fresh)
+    assert failed.where(seed=1, conv="gcn").failures == ()
+    assert failed.where(config=shared.config).failures == (shared,)
+    assert failed.where(device="CPU").failures == ()  # a failure is of no known device
+
+
+@pytest.mark.parametrize("content", ["{", "3", "[3]", '[{"dataset": "A"}]', "\x00"])
+def test_damaged_failures_are_an_error_that_names_the_file(failed, tmp_path, content):
+    table = failed.write(tmp_path)
+    (tmp_path / "runs.failures.json").write_text(content)
+    with pytest.raises(ValueError, match=r"runs\.failures\.json"):
+        Results.read(table)
 
 
 def test_what_is_exported_first(path, tmp_path):

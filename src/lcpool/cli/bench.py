@@ -168,16 +168,19 @@ def export(
     to: Annotated[Path, typer.Argument(help="A CSV file, or a folder for runs.csv.")],
     split: Annotated[str | None, typer.Option(help="Only fresh, 10-fold, …")] = None,
 ) -> None:
-    """Write the runs as CSV, and their learning curves beside it as NPZ."""
+    """Write the runs as CSV; beside it learning curves as NPZ, and cells that failed as JSON."""
     with one_line_errors("stopped."):
         from lcpool.data.splits import of_family
+        from lcpool.report.words import count
         from lcpool.sweep.results import Results
 
         results = Results.read(store)
         if split is not None:
-            results = results.where(split=of_family(results.runs["split"], split))
+            splits = [*results.runs["split"], *(failure.split for failure in results.failures)]
+            results = results.where(split=of_family(splits, split))
         path = results.write(to)
-        typer.echo(f"{len(results.runs)} runs are in {path}")
+        failed = f"; {count(len(results.failures), 'cell')} failed" if results.failures else ""
+        typer.echo(f"{len(results.runs)} runs are in {path}{failed}")
 
 
 def _seconds(option: str, text: str) -> float:

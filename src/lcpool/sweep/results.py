@@ -1,9 +1,11 @@
-"""The results of a sweep: a table with a row per run, learning curves, and predictions."""
+"""The results of a sweep: a table with a row per run, learning curves, predictions, failures."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -13,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lcpool.atomic import whole_file
+from lcpool.settings import read_config_text
 from lcpool.spreadsheet import protected, unprotected
 from lcpool.sweep import predictions as packed
 from lcpool.sweep.columns import EXPORTED, KEY, NAMES
@@ -23,6 +26,7 @@ Key = tuple[Any, ...]
 
 _SQLITE = b"SQLite format 3\0"
 _DTYPES = {column.name: column.dtype for column in EXPORTED}
+_OF_NAMES = ("dataset", "backbone", "conv", "pool")
 
 
 def key(row: Mapping[str, Any]) -> Key:
@@ -38,6 +42,17 @@ class Failure:
     split: str
     reason: str  # the traceback of its last failure, or how its process ended
     config: str
+
+    @property
+    def row(self) -> dict[str, str]:
+        """By column, as the runs that it lacks would have them; and the reason."""
+        named = dict(zip(_OF_NAMES, self.names, strict=True))
+        return {**named, "split": self.split, "config": self.config, "reason": self.reason}
+
+    @classmethod
+    def of(cls, row: Mapping[str, str]) -> Failure:
+        """From :attr:`row`."""
+        return cls(tuple(row[n] for n in _OF_NAMES), row["split"], row["reason"], row["config"])
 
 
 @dataclass(frozen=True)
@@ -92,44 +107,71 @@ class Results:
         return cls(runs, curves, failures, predictions)
 
     def write(self, path: str | Path) -> Path:
-        """Write a CSV file and, beside it, curves and predictions; in a folder, ``runs.csv``."""
+        """Write a CSV file and what belongs to it; in a folder, ``runs.csv``.
+
+        Beside ``runs.csv`` stand ``runs.npz``, with curves and predictions, and
+        ``runs.failures.json``, with the cells that failed; each only if there are any.
+        """
         path = Path(path)
         if path.suffix != ".csv":
             path = path / "runs.csv"
-        curves = path.with_suffix(".npz")
+        curves, failures = path.with_suffix(".npz"), _failures_of(path)
         whole = {c.name: "Int64" for c in EXPORTED if c.sql == "INTEGER"}  # no decimal point
         table = self.runs[list(NAMES)].astype({**_DTYPES, **whole})
         text = protected(table).to_csv(index=False, lineterminator="\n")
-        # Both are written before either takes the place of an older file.
-        with whole_file(path) as csv:
+        # All are written before any takes the place of an older file.
+        with ExitStack() as files:
+            csv = files.enter_context(whole_file(path))
             csv.write(text.encode())
             csv.flush()
             os.fsync(csv.fileno())
+            if self.failures:
+                rows = [failure.row for failure in self.failures]
+                file = files.enter_context(whole_file(failures))
+                file.write((json.dumps(rows, indent=1) + "\n").encode())
             if self.curves:
-                with whole_file(curves) as npz:
-                    none = np.zeros((0, 3), np.float32)
-                    keys = [key(row) for row in self.runs.to_dict("records")]
-                    _write_arrays(
-                        npz,
-                        [self.curves.get(name, none) for name in keys],
-                        [self.predictions.get(name) for name in keys],
-                    )
-        if not self.curves:
-            curves.unlink(missing_ok=True)  # of an older table
+                npz = files.enter_context(whole_file(curves))
+                none = np.zeros((0, 3), np.float32)
+                keys = [key(row) for row in self.runs.to_dict("records")]
+                _write_arrays(
+                    npz,
+                    [self.curves.get(name, none) for name in keys],
+                    [self.predictions.get(name) for name in keys],
+                )
+        for there, older in ((self.curves, curves), (self.failures, failures)):
+            if not there:
+                older.unlink(missing_ok=True)  # of an older table
         return path
 
     def where(self, **values: Any) -> Results:
-        """The runs whose columns have these values; a list means any of its values."""
+        """The runs whose columns have these values; a list means any of its values.
+
+        So, too, the cells that failed, by the columns that tell cells apart; by any other column,
+        none of them.
+        """
+        wanted = {n: value if isinstance(value, list) else [value] for n, value in values.items()}
         runs = self.runs
-        for name, value in values.items():
-            runs = runs[runs[name].isin(value if isinstance(value, list) else [value])]
+        for name, value in wanted.items():
+            runs = runs[runs[name].isin(value)]
         runs = runs.reset_index(drop=True)
         kept = {key(row) for row in runs.to_dict("records")}
         return Results(
             runs,
             {name: curve for name, curve in self.curves.items() if name in kept},
-            predictions={name: one for name, one in self.predictions.items() if name in kept},
+            tuple(failure for failure in self.failures if _matches(failure, wanted)),
+            {name: one for name, one in self.predictions.items() if name in kept},
         )
+
+
+def _matches(failure: Failure, wanted: Mapping[str, list[Any]]) -> bool:
+    """Whether the columns of a cell that failed have some of these values."""
+    row = {**read_config_text(failure.config), **failure.row}  # the settings have the seed
+    return all(name in row and row[name] in values for name, values in wanted.items())
+
+
+def _failures_of(table: Path) -> Path:
+    """Where the failures of a table of runs are; no pattern for tables, ``*.csv``, finds it."""
+    return table.with_suffix(".failures.json")
 
 
 def _read(path: Path) -> Results:
@@ -159,11 +201,24 @@ def _read_csv(path: Path) -> Results:
             runs[name] = runs[name].replace("", "nan" if dtype == "float64" else "").astype(dtype)
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{what}: not all of its '{name}' are numbers. {instead}") from error
-    curves = path.with_suffix(".npz")
+    curves, failures = path.with_suffix(".npz"), _read_failures(_failures_of(path))
     if not curves.is_file():
-        return Results(runs)
+        return Results(runs, failures=failures)
     found, predictions = _read_arrays(curves, runs)
-    return Results(runs, found, predictions=predictions)
+    return Results(runs, found, failures, predictions)
+
+
+def _read_failures(path: Path) -> tuple[Failure, ...]:
+    """The cells that failed; none if there is no such file."""
+    if not path.is_file():
+        return ()
+    try:
+        found = tuple(Failure.of(row) for row in json.loads(path.read_text("utf-8")))
+        for failure in found:
+            read_config_text(failure.config)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is damaged: export the runs again.") from error
+    return found
 
 
 def _write_arrays(
