@@ -13,7 +13,7 @@ from lcpool.graph.bounded import Bounded, BoundedEdges
 from lcpool.graph.checks import Trust, check_weights
 from lcpool.graph.edges import Edges, Entries
 from lcpool.graph.graph import Graph
-from lcpool.graph.sizes import Sizes
+from lcpool.graph.sizes import Sizes, counts_of
 from lcpool.nn.arguments import arguments_repr, check_arguments
 from lcpool.ops.contract import contract
 from lcpool.ops.operator import is_traced
@@ -65,10 +65,8 @@ class Partition(Selection):
         batch = graph.batch_vector()[perm]
         sizes = None
         if not is_traced():
-            # Not by bincount, which reads the smallest and the largest number from a GPU.
-            counts = batch.new_zeros(graph.batch_size)
-            counts = counts.index_add(0, batch, torch.ones_like(batch))
-            sizes = Sizes(graph.checks.fetch(counts), batch.device)
+            found = graph.checks.fetch(counts_of(batch, graph.batch_size))
+            sizes = Sizes(found, batch.device)
         score = None if score is None else score[perm]
         return cls(S, batch, sizes, perm if named else None, score, label=label)
 
