@@ -76,7 +76,7 @@ def predictions(model: Model, graphs: GraphSet) -> pd.DataFrame:
     columns: dict[str, object] = {"graph": range(len(graphs)), "part": model.parts(graphs)}
     if model.kind == "classes":
         if known:
-            columns["target"] = [graphs.classes[c] for c in graphs.targets.tolist()]
+            columns["target"] = graphs.known()
         columns["predicted"] = _listed(model.read(outputs))
     else:
         if known and graphs.num_outputs == model.num_outputs:

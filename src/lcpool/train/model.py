@@ -258,8 +258,8 @@ class Model:
 
     def _truth(self, graphs: GraphSet) -> Sequence[Any]:
         """What is known of each graph, as :meth:`predict` would give it; None if nothing is."""
-        if graphs.task == self.kind == "classes" and graphs.classes:
-            return [graphs.classes[number] for number in graphs.targets.tolist()]
+        if graphs.task == self.kind == "classes":
+            return graphs.known()
         if graphs.task == self.kind and graphs.num_outputs == self.num_outputs:
             return [*graphs.y.cpu()]
         return [None] * len(graphs)
@@ -322,7 +322,7 @@ class Model:
                 )
             return graphs.targets.cpu()
         known = {label: number for number, label in enumerate(self.classes)}
-        labels = [graphs.classes[number] for number in graphs.targets.tolist()]
+        labels = graphs.known()
         for g, label in enumerate(labels):
             if label not in known:
                 listed = ", ".join(map(str, self.classes))
