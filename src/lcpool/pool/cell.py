@@ -75,7 +75,6 @@ class CellPooling(PartitionPooling):
         score: Callable[..., Tensor] | None = None,
         edge_reduce: str = "sum",
     ) -> None:
-        check_arguments(in_channels=in_channels)
         super().__init__(in_channels, edge_reduce)
         if score is None:
             score = LCSMP(in_channels)

@@ -10,7 +10,6 @@ from torch import Tensor
 from lcpool.graph.graph import Graph, edge_weight
 from lcpool.graph.precision import wide
 from lcpool.graph.sizes import inverse
-from lcpool.nn.arguments import check_arguments
 from lcpool.ops.dense import safe_div
 from lcpool.ops.matching import matching
 from lcpool.ops.message import weighted_sum
@@ -53,10 +52,6 @@ class GraclusPooling(PartitionPooling):
     keeps_edge_attr = False  # the matching reads one weight per edge
     expressive: ClassVar[bool] = True
     cost: ClassVar[str] = "n + m log m"
-
-    def __init__(self, in_channels: int, edge_reduce: str = "sum") -> None:
-        check_arguments(in_channels=in_channels)
-        super().__init__(in_channels, edge_reduce)
 
     def select(self, graph: Graph) -> Partition:
         order, entries = falling(cut_weights(graph), shuffled(graph)), graph.edges.entries

@@ -50,7 +50,7 @@ class KMISPooling(PartitionPooling):
     cost: ClassVar[str] = "n log n + m"
 
     def __init__(self, in_channels: int, k: int = 1, edge_reduce: str = "sum") -> None:
-        check_arguments(in_channels=in_channels, k=k)
+        check_arguments(k=k)
         super().__init__(in_channels, edge_reduce)
         self.k, self.score = k, nn.Linear(in_channels, 1)
 

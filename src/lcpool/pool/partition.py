@@ -107,7 +107,7 @@ class PartitionPooling(Pooling):
     keeps_edge_attr = True
 
     def __init__(self, in_channels: int, edge_reduce: str = "sum") -> None:
-        check_arguments(edge_reduce=edge_reduce)
+        check_arguments(in_channels=in_channels, edge_reduce=edge_reduce)
         super().__init__(in_channels)
         self.edge_reduce = edge_reduce
 

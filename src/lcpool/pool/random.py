@@ -71,7 +71,6 @@ class RandomAssignment(PartitionPooling):
     cost: ClassVar[str] = "n log n + m"
 
     def __init__(self, in_channels: int, ratio: float = 0.5, edge_reduce: str = "sum") -> None:
-        check_arguments(in_channels=in_channels)
         super().__init__(in_channels, edge_reduce)
         self.ratio = check_ratio(ratio)
 
