@@ -237,8 +237,6 @@ def own_code(architecture: Architecture) -> str:
 
 
 def _code(name: str) -> str:
-    if ":" not in name:
-        return ""
     try:
         source = Path(inspect.getfile(import_class(name))).read_bytes()
     except (OSError, TypeError):  # Defined in an interpreter, not in a file.
