@@ -75,7 +75,7 @@ class BoundedEdges(Edges):
         self.out, self.num_nodes = rows, rows.ptr.numel() - 1
         self.reach, self.distinct = reach, distinct
         self.loops, self.ascending = loops, ascending
-        self.symmetric, self.in_order, self.complete = True, True, None
+        self.symmetric = self.in_order = True
         if source is not None:
             self.source = source
 

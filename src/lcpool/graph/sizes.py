@@ -26,19 +26,18 @@ class Sizes:
 
     exact: ClassVar[bool] = True
 
-    def __init__(self, counts: Tensor, device: torch.device, total: int | None = None) -> None:
+    def __init__(self, counts: Tensor, device: torch.device) -> None:
         if not is_traced():
             right = (
                 counts.dim() == 1 and counts.dtype == torch.int64 and counts.device.type == "cpu"
             )
-            right = right and counts.numpy().min(initial=0) >= 0
-            if not right or total not in (None, total_of(counts)):
+            if not right or counts.numpy().min(initial=0) < 0:
                 raise ValueError(
-                    f"'counts' must be int64 numbers of {total or 'some'} nodes, one per graph, on "
-                    f"the CPU, not {counts}."
+                    f"'counts' must be int64 numbers of nodes, one per graph, on the CPU, not "
+                    f"{counts}."
                 )
         self.counts, self.ptr = counts, send(begins(counts), device)
-        self.total = total_of(counts) if total is None else total
+        self.total = total_of(counts)
 
     @classmethod
     def trusted(cls, counts: Tensor, ptr: Tensor, total: int) -> Sizes:

@@ -192,7 +192,7 @@ def radius(axis: Axes, where: Array) -> float:
     return float(np.clip(found, 1.3, 8.0))
 
 
-def pale(colour: str, share: float = 0.3) -> str:
-    """The colour mixed with white."""
+def pale(colour: str) -> str:
+    """Three tenths of the colour, and white."""
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
+    return "#" + "".join(f"{round(255 - 0.3 * (255 - part)):02x}" for part in parts)
