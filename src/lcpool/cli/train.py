@@ -199,7 +199,7 @@ def _print_result(result: Result) -> None:
         titles.append("largest class")
         data.append(_figure(result.largest_class, 1, " %"))
     for rule, name in zip(result.rules, (metric.title, "loss"), strict=True):
-        digits = 2 if metric.percent else 3
+        digits = metric.digits
         spread = f" ± {result.std(rule):.{digits}f}" if len(result.known(rule)) > 1 else ""
         mean = _figure(result.mean(rule), digits, f"{spread}{metric.unit}")
         rows.append((f"validation {name}", mean, *data))

@@ -143,7 +143,7 @@ def train_stack(
         notes.clear()
         going = sum(not run.ended(trainer.protocol) for run in trainer.runs)
         value = fmean(run.curves[-1][2] for run in trainer.runs)
-        shown = trainer.metric.written(value, 1 if trainer.metric.percent else 4)
+        shown = trainer.metric.short(value)
         yield EpochDone(trainer.epoch, going, len(runs), shown)
     yield from map(Noted, notes)
     if trainer.tested:
