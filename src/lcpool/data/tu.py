@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from lcpool.data.checks import DatasetError, warn_once
-from lcpool.data.columns import MAX_SPAN, in_columns
+from lcpool.data.columns import MAX_SPAN, check_size, in_columns
 from lcpool.data.files import UNREADABLE, Array, TextFiles
 from lcpool.data.graphset import GraphSet
 
@@ -187,7 +187,7 @@ def _features(source: Source, unit: str, count: int) -> Array | None:
     if (kind := f"{unit}_labels") in source.files:
         labels = [_number_labels(column) for column in source.read(kind, np.int64, rows=count).T]
         width += sum(values for _, values in labels)
-        source.check_numbers(kind, count, width)
+        check_size(source.where(kind), count, width)
     if not labels:
         return attributes if width else None
     features = np.zeros((count, width), np.float32)
