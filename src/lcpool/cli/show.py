@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lcpool.cli.errors import one_line_errors, say
+from lcpool.cli.options import Device, Root, Trust, check_file
 
 if TYPE_CHECKING:
     from lcpool.data import GraphSet
@@ -23,13 +24,9 @@ def show(
     browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
     ] = True,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="a GPU if there is one")
-    ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of datasets.")] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Import the modules of its own pooling and convolution.")
-    ] = False,
+    device: Device = None,
+    root: Root = None,
+    trust: Trust = False,
 ) -> None:
     """Write a page of what a saved model pooled and predicted, graph by graph.
 
@@ -46,8 +43,7 @@ def show(
         from lcpool.train.device import pick_device
         from lcpool.view.page import page
 
-        if out.is_dir():
-            raise ValueError(f"--out {out} is a folder; name a file.")
+        check_file("--out", out)
         if trust:
             import_from_here()
         place = pick_device(device)

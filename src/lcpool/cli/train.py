@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lcpool.cli.errors import one_line_errors, say
-from lcpool.cli.options import TASK, given, setting_options
+from lcpool.cli.options import TASK, check_file, given, setting_options
 from lcpool.settings import TaskName, in_groups
 
 if TYPE_CHECKING:
@@ -152,15 +152,6 @@ def _called(name: str, call: Callable[[], Any], how: str) -> Any:
             f"a call of '{name}' on two small graphs failed: {type(error).__name__}: {error}; "
             f"{how}."
         ) from error
-
-
-def check_file(option: str, path: Path) -> None:
-    """Refuse a file that cannot be written before the work, not after."""
-    if path.is_dir():
-        raise ValueError(f"{option} {path} is a folder; name a file.")
-    path.absolute().parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise ValueError(f"{option} {path}: its folder cannot be written to.")
 
 
 def _checkpoint_folder(named: Path | None) -> Path | None:
