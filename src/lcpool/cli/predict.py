@@ -10,6 +10,7 @@ import typer
 
 from lcpool.cli.errors import one_line_errors, say
 from lcpool.cli.options import Device, Root, Trust, check_file
+from lcpool.cli.own import import_from_here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,6 @@ def predict(
     """
     with one_line_errors("stopped."):
         from lcpool.atomic import whole_file
-        from lcpool.cli.train import import_from_here
         from lcpool.data import DatasetError, load_dataset
         from lcpool.spreadsheet import protected
         from lcpool.train import Model

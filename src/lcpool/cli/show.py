@@ -10,6 +10,7 @@ import typer
 
 from lcpool.cli.errors import one_line_errors, say
 from lcpool.cli.options import Device, Root, Trust, check_file
+from lcpool.cli.own import import_from_here
 
 if TYPE_CHECKING:
     from lcpool.data import GraphSet
@@ -37,7 +38,6 @@ def show(
         from rich.progress import track
 
         from lcpool.atomic import whole_file
-        from lcpool.cli.train import import_from_here
         from lcpool.data import load_dataset
         from lcpool.train import Model
         from lcpool.train.device import pick_device
