@@ -26,13 +26,12 @@ from lcpool.graph.bounded import Bounded, BoundedEdges
 from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.edges import Neighbours
 from lcpool.graph.precision import wide
+from lcpool.ops.connect import HOPS
 from lcpool.ops.connect.bounded import BLOCK, ENTRIES, clusters_within
 from lcpool.ops.connect.gpu import clusters_of, columns, row_times_column
 from lcpool.ops.launch import cdiv, kernel
 from lcpool.ops.topk import KeepPlan, Kept
 
-# S'ᵀ(A + I)S' joins kept nodes at most so many hops apart.
-HOPS = 3
 # Entries of S', and neighbours of their clusters, that a program multiplies at a time.
 ROWS, PRODUCTS = 16, 32
 
