@@ -35,7 +35,7 @@ from lcpool.sweep.engine import (
     Task,
 )
 from lcpool.sweep.grid import Cell, Dataset
-from lcpool.sweep.store import Row, pack
+from lcpool.sweep.store import Row, pack_curves
 from lcpool.train import Run, Trainer
 from lcpool.train.api import own_code
 from lcpool.train.checkpoint import Checkpoint
@@ -201,7 +201,7 @@ def figures(run: Run, task: str = "classes") -> Row:
         "task": task,
         "metric": run.metric,
         "largest_class": _known(100 * run.largest_class),
-        "curves": pack(run.curves),
+        "curves": pack_curves(run.curves),
         "predictions": predictions.pack(predictions.of_run(run)),
     }
 
