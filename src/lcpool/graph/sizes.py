@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.graph.capture import refuse_copies
+from lcpool.graph.capture import check_copies
 from lcpool.graph.lazy import lazy
 from lcpool.ops.operator import as_operator, is_traced, new_size
 
@@ -126,7 +126,7 @@ def inverse(order: Tensor) -> Tensor:
 
 def send(values: Tensor, device: torch.device) -> Tensor:
     """Copy to a device, without synchronising: only from pinned memory is that possible."""
-    refuse_copies()
+    check_copies()
     if device.type == "cuda" and not torch.compiler.is_compiling():
         # On the host, also if the default device is another.
         pinned = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)
