@@ -72,10 +72,12 @@ MANY_CLASSES = 10
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 
 PathLike = str | os.PathLike[str]
+# What load_dataset takes.
+Graphs = PathLike | GraphSet | Iterable[Any] | Mapping[str, Any]
 
 
 def load_dataset(
-    name_or_path: PathLike | GraphSet | Iterable[Any] | Mapping[str, Any],
+    name_or_path: Graphs,
     root: PathLike | None = None,
     name: str | None = None,
     splits: Any = None,

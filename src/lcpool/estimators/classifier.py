@@ -10,7 +10,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from lcpool.data import DataWarning, GraphSet
-from lcpool.estimators.base import GraphEstimator, Graphs
+from lcpool.data.load import Graphs
+from lcpool.estimators.base import GraphEstimator
 from lcpool.warn import warn_caller
 
 

@@ -25,6 +25,6 @@ def without_copies() -> Iterator[None]:
 
 
 def check_copies() -> None:
-    """An error inside of :func:`without_copies`."""
+    """Raise inside of :func:`without_copies`."""
     if _apart:
         raise NotCapturableError("it copies numbers from the host in every step")
