@@ -184,17 +184,6 @@ def bent(where: Array, joined: NDArray[np.int64]) -> list[Array]:
     return straight
 
 
-def is_soft(level: Level) -> bool:
-    """Whether a node has a part in several clusters, and none of these is a kept node."""
-    return level.perm is None and level.new is None and level.assignment is not None
-
-
-def has_cells(level: Level) -> bool:
-    """Whether some pooled node is made of several nodes, as far as the layer tells."""
-    labels = level.labels
-    return labels is not None and bool((labels[labels >= 0].bincount() > 1).any())
-
-
 def cell_colours(level: Level, colours: int) -> list[int]:
     """A colour from 0 on for each pooled node: neighbours differ, as far as there are colours."""
     neighbours: list[set[int]] = [set() for _ in range(level.num_nodes)]
