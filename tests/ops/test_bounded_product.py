@@ -1,4 +1,4 @@
-"""A' = S'ᵀ(A + I)S' of graphs of which the host has bounds alone; its kernels interpreted."""
+"""A' = S'ᵀ(A + I)S' of padded graphs; its kernels interpreted."""
 
 import pytest
 import torch

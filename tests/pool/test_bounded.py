@@ -1,4 +1,4 @@
-"""Partitions of graphs of which the host has bounds alone, against exact ones; interpreted."""
+"""Partitions of padded graphs, against exact ones; interpreted."""
 
 from math import inf
 

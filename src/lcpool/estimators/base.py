@@ -170,7 +170,7 @@ class GraphEstimator(BaseEstimator):
         return self._ready().outputs(X).double()
 
     def _known(self, X: Graphs, y: Any) -> GraphSet:
-        """The graphs to score, with their targets; what is odd in graphs was said by ``fit``."""
+        """The graphs to score, without the warnings about data, which ``fit`` has given."""
         check_is_fitted(self)
         with warnings.catch_warnings(action="ignore", category=DataWarning):
             graphs = self._with_targets(X, y)

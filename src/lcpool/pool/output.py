@@ -79,7 +79,7 @@ class Pooled(_Items):
                 S.merges,
             )
             attributes["made"] = S.__dict__.get("assignment", S.S)
-        # Where the host has bounds alone, edges are known as neighbours.
+        # For padded graphs, edges are known as neighbours.
         index: Any = None if isinstance(graph.edges, BoundedEdges) else graph.edge_index
         return cls(graph.x, index, graph.edge_attr, graph.batch_vector(), graph=graph, **attributes)
 

@@ -75,7 +75,7 @@ class Partition(Selection):
         cls, sizes: Bounded, centre: Tensor, order: Tensor, weight: Tensor | None,
         score: Tensor | None, named: bool, kept: Sizes | None,
     ) -> Self:  # fmt: skip
-        """:meth:`of_centres` of graphs of which the host has bounds alone."""
+        """:meth:`of_centres` of padded graphs."""
         from lcpool.ops.contract.bounded import assign, number_centres
 
         known = kept if isinstance(kept, Bounded) else None
@@ -146,14 +146,14 @@ def by_graph(graph: Graph, order: Tensor | None = None) -> Tensor:
         return order
     batch = graph.batch
     if isinstance(graph.sizes, Bounded):
-        batch = batch.where(graph.sizes.real, graph.batch_size)  # rows that are no nodes come last
+        batch = batch.where(graph.sizes.real, graph.batch_size)  # padding rows come last
     return order[batch[order].argsort(stable=True)]
 
 
 def ends(edges: Edges, entries: Entries) -> tuple[Tensor, Tensor]:
     """Source and target of each of the ``entries`` of ``edges``, to gather by.
 
-    Where the host has bounds alone, both are node 0 past the last edge.
+    For padded graphs, both are node 0 past the last edge.
     """
     source, target = entries.source, entries.target
     if not isinstance(edges, BoundedEdges):

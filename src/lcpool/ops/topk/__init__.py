@@ -122,7 +122,7 @@ class KeepPlan:
 class Kept(NamedTuple):
     """The kept nodes."""
 
-    perm: Tensor  # î, and −1 in rows that are no nodes where the host has bounds alone
+    perm: Tensor  # î, and −1 in padding rows
     batch: Tensor | None = None  # the graph of each, if there are several
     # The position of each input node in î, −1 if it is dropped; if that is known.
     place: Tensor | None = None
