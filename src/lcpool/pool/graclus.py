@@ -28,11 +28,11 @@ class GraclusPooling(PartitionPooling):
     weights, if any, must have one column and should not be negative. Each of several edges between
     two nodes counts for itself.
 
-    The same graph always gives the same result. The original visits nodes in random order and
-    matches each with its best free neighbour; here edges with equal weights, which on unweighted
-    graphs are many, are in a fixed order that looks random, computed from the numbers of the two
-    nodes in their graph. In the order of the numbers, the rounds of a GPU would be as many as a
-    path is long. So renumbered nodes may give another, equally good matching.
+    The same graph always gives the same result; the original visits nodes in random order and
+    matches each with its best free neighbour. Ties, of which unweighted graphs have many, are
+    broken by a fixed hash of the two nodes' numbers in their graph. By number alone, a GPU would
+    need as many rounds as a path is long. Renumbering the nodes may therefore give another, equally
+    good matching.
 
     From `Dhillon, Guan and Kulis 2007 <https://doi.org/10.1109/TPAMI.2007.1115>`_, "Weighted Graph
     Cuts without Eigenvectors"; as a pooling from `Defferrard et al. 2016

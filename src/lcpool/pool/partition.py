@@ -46,7 +46,8 @@ class Partition(Selection):
 
         Args:
             graph: the graphs.
-            centre: a node of its own cluster for each node, whose centre is itself.
+            centre: for each node, the node that names its cluster. That node is its own centre:
+                ``centre[centre] == centre``.
             order: all nodes, sorted by graph; clusters come in the order of their centres. By
                 default nodes are in the order of their numbers.
             weight: the entries of S, one per node; ones by default.
@@ -86,13 +87,13 @@ class Partition(Selection):
 
 
 class PartitionPooling(Pooling):
-    r"""Hard clusters: every node belongs to one; clusters that an edge joins are joined.
+    r"""Hard clusters: every node belongs to one. A' connects two clusters if an edge of A does.
 
     .. math::
         X' = S^\top X, \quad A' = S_1^\top A S_1 \text{ without its diagonal}
 
-    where :math:`S_1` has a one for each entry of S. A subclass says which clusters in ``select``
-    and returns a :class:`Partition`.
+    :math:`S_1` is S with every weight set to one. A subclass implements ``select`` and returns a
+    :class:`Partition`.
 
     A connected graph stays connected: a path in A, cluster by cluster, is a walk in A'. A' never
     has more edges than A. It has attributes if A has: those of all edges that become one, reduced.

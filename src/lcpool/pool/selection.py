@@ -38,7 +38,8 @@ class Selection:
         perm: the input node that each pooled node came from; None if there is no such node.
         score: h of these nodes, or None.
 
-    ``merges`` says whether a pooled node is all nodes of its cluster, or the kept one alone.
+    ``merges`` is True if a pooled node stands for its whole cluster (k-MIS, CellPool, DiffPool);
+    False if it stands for one kept node, and the others are dropped (TopK, SAG, LCPool).
     """
 
     merges: ClassVar[bool] = True

@@ -43,7 +43,7 @@ def number_centres(
     """The clusters of nodes that have the same centre, numbered in the order of their centres.
 
     Args:
-        centre: a node of its own cluster for each node, whose centre is itself.
+        centre: for each node, the node that names its cluster; it is its own centre.
         order: all nodes, sorted by graph, and then all padding rows.
         sizes: how many nodes each graph has.
         kept: how many clusters each graph has, if there is a better bound than its nodes.
