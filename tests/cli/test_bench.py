@@ -7,14 +7,13 @@ from said import naming, numbers
 from sweep.sweeping import Silent, change, small_jobs, sweep, write_tu
 from typer.testing import CliRunner
 
+from lcpool.cli import own
 from lcpool.cli.app import app
 from lcpool.cli.bench import _left, _seconds
 from lcpool.cli.sweep import conclude
-from lcpool.cli.train import check_own_class
 from lcpool.models import Architecture
 from lcpool.sweep import Results, Store
 from lcpool.sweep.engine import EngineError
-from lcpool.sweep.engines import worker
 from lcpool.sweep.run import Sweep
 
 SHORT = ("--runs", 2, "--hidden", 8, "--epochs", 2, "--device", "cpu")
@@ -112,13 +111,13 @@ def test_a_pooling_that_ends_python_is_named(bench: Callable, dataset: Path, dee
 
 
 def test_a_pooling_that_never_comes_back_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(worker, "TRY_SECONDS", 0.1)
+    monkeypatch.setattr(own, "TRY_SECONDS", 0.1)
     with pytest.raises(ValueError, match="poolings:Hangs"):
-        worker.try_out(check_own_class, "sweep.poolings:Hangs", Architecture(hidden=8))
+        own.try_out(own.check_own_class, "sweep.poolings:Hangs", Architecture(hidden=8))
 
 
 def test_what_a_pooling_prints_when_it_is_tried_is_no_result(capfd: pytest.CaptureFixture[str]):
-    worker.try_out(check_own_class, "sweep.poolings:Talks", Architecture(hidden=8))
+    own.try_out(own.check_own_class, "sweep.poolings:Talks", Architecture(hidden=8))
     assert "talks" not in capfd.readouterr().out
 
 

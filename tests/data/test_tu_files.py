@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from lcpool.data import DatasetError, load_dataset
-from lcpool.data.tu import Source, check_archive, read_tu
+from lcpool.data.tu import TUFiles, check_archive, read_tu
 
 
 def test_a_zip_reads_like_the_folder_it_was_made_from(zip_tu: Callable, write_tu: Callable):
-    zipped, folder = Source.at(zip_tu()), Source.at(write_tu())
+    zipped, folder = TUFiles.at(zip_tu()), TUFiles.at(write_tu())
     assert zipped.name == folder.name == "TOY"
     with zipped.open("A") as one, folder.open("A") as other:
         assert one.read() == other.read()
@@ -121,7 +121,7 @@ def test_a_small_zip_that_unpacks_to_much_is_refused_unread(
     assert path.stat().st_size < 10_000
     limit(10**6)
     with monkeypatch.context() as patch:
-        patch.setattr(Source, "open", None)
+        patch.setattr(TUFiles, "open", None)
         with pytest.raises(DatasetError, match=r"TOY\.zip: .*LCPOOL_MAX_GB"):
             read_tu(path)
         with pytest.raises(DatasetError, match=r"TOY\.zip: .*LCPOOL_MAX_GB"):
@@ -138,7 +138,7 @@ def test_a_file_is_read_up_to_the_limit_whatever_size_it_claims(
 ):
     text = "1\n" * 7 + "\n" * 10**5
     path = zip_tu(**{f"TOY/TOY_{kind}.txt": text}) if zipped else write_tu(**{kind: text})
-    monkeypatch.setattr(Source, "check_size", lambda _: None)
+    monkeypatch.setattr(TUFiles, "check_size", lambda _: None)
     limit(5000)
     with pytest.raises(DatasetError, match=rf"TOY_{kind}\.txt: .*LCPOOL_MAX_GB"):
         read_tu(path)

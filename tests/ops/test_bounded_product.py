@@ -1,4 +1,4 @@
-"""A' = S'ᵀ(A + I)S' of graphs of which the host has bounds alone; its kernels interpreted."""
+"""A' = S'ᵀ(A + I)S' of padded graphs; its kernels interpreted."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 from lcpool import ASAPooling, Assignment
 from lcpool.graph.bounded import Bounded, BoundedEdges
-from lcpool.graph.capture import NotCapturableError, host_apart
+from lcpool.graph.capture import NotCapturableError, without_copies
 from lcpool.graph.checks import Unread
 from lcpool.graph.edges import Edges, Neighbours
 from lcpool.graph.graph import Graph
@@ -118,7 +118,7 @@ def test_weights_and_gradients_are_those_of_dense_matrices(self_loops):
     value[:count] = torch.rand(count, generator=generator, dtype=torch.float64)
     value = value.to(DEVICE).requires_grad_()
     S = Assignment.of_entries(edges.by_target, value)
-    with host_apart():
+    with without_copies():
         given = (kept, plan.sizes.batch, plan, self_loops)
         found, weight = connect_bounded(edges, S, *given)
     # In rows of S are nodes; its entries stand by cluster.

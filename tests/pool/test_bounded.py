@@ -1,4 +1,4 @@
-"""Partitions of graphs of which the host has bounds alone, against exact ones; interpreted."""
+"""Partitions of padded graphs, against exact ones; interpreted."""
 
 from math import inf
 
@@ -9,7 +9,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 from lcpool import CellPooling, EdgePooling, GraclusPooling, KMISPooling, RandomAssignment
 from lcpool.graph.bounded import Bounded, BoundedEdges
-from lcpool.graph.capture import host_apart
+from lcpool.graph.capture import without_copies
 from lcpool.graph.checks import Unread
 from lcpool.graph.edges import Neighbours
 from lcpool.graph.graph import Graph
@@ -76,7 +76,7 @@ def test_equals_the_exact_graphs(name, seed, monkeypatch, poisoned):
         from lcpool.ops.backends import gpu
 
         monkeypatch.setattr(kernels, "cpu_kernels", lambda: gpu)
-    with host_apart():
+    with without_copies():
         found = pool(there)
     k, n = wanted.x.size(0), here.num_nodes
     found.x[:k].square().sum().backward()

@@ -20,7 +20,9 @@ from lcpool import (
     SAGPooling,
     TopKPooling,
 )
+from lcpool.graph.checks import Checks
 from lcpool.graph.graph import Graph
+from lcpool.pool.selection import Selection
 
 every = pytest.mark.parametrize("name", ALL)
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
@@ -141,6 +143,19 @@ def test_a_pooling_that_cannot_select_says_so():
 
     with pytest.raises(PoolingError, match=r"Wrong.*'select'"):
         Wrong()(X, PATH)
+
+
+def test_a_cluster_without_a_node_is_named_where_checks_are_pending(monkeypatch):
+    """As on a GPU, where they are read with the next size."""
+
+    def pend(checks, value, ok, message):
+        checks._pending.append((ok, message))
+        return value
+
+    monkeypatch.setattr(Checks, "require", pend)
+    S = Assignment.of_labels(torch.tensor([0, 0, 2, 2]), 3)
+    with pytest.raises(ValueError, match="without gaps"):
+        Selection.of(S, Graph.of(X, PATH))
 
 
 # --- what PyG's own tests and examples do

@@ -21,7 +21,7 @@ from sweep.sweeping import (
 
 from lcpool.sweep.grid import Dataset
 from lcpool.sweep.results import Results
-from lcpool.sweep.store import Store, StoreError, pack, unpack
+from lcpool.sweep.store import Store, StoreError, pack_curves, unpack_curves
 
 
 @pytest.fixture(scope="module")
@@ -230,8 +230,9 @@ def test_other_data_of_the_same_name_is_refused(copy):
 
 def test_curves_keep_every_bit():
     curves = [(0.1, 1e-300, float("inf")), (-0.0, 2 / 3, float("nan"))]
-    assert unpack(pack(curves)).tobytes() == unpack(pack(unpack(pack(curves)))).tobytes()
-    assert unpack(pack(curves))[0].tolist() == [0.1, 1e-300, float("inf")]
+    found = unpack_curves(pack_curves(curves))
+    assert found.tobytes() == unpack_curves(pack_curves(found)).tobytes()
+    assert found[0].tolist() == [0.1, 1e-300, float("inf")]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from lcpool.cli.errors import FAILED, one_line_errors
 from lcpool.cli.options import TASK, given, setting_options
-from lcpool.cli.train import import_from_here
+from lcpool.cli.own import import_from_here
 from lcpool.settings import TaskName
 
 STOPPED = "stopped; the same command continues."

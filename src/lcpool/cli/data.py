@@ -76,7 +76,7 @@ def check(
         is_builtin,
         load_dataset,
     )
-    from lcpool.data.tu import Source, count_edge_lines
+    from lcpool.data.tu import TUFiles, count_edge_lines
 
     def check_one(name: str) -> None:
         path = None if is_builtin(name) else find_dataset(name, root)
@@ -97,7 +97,7 @@ def check(
             typer.echo(f"  predefined splits, {len(graphs.splits)}: {sizes}{more} graphs")
         for sentence in (*oddities(graphs), *find_duplicates(graphs).sentences(graphs)):
             typer.echo(f"  {sentence}")
-        text = path and isinstance(dataset_files(path), Source)
+        text = path and isinstance(dataset_files(path), TUFiles)
         if path and text and (dropped := count_edge_lines(path) - graphs.edge_index.size(1)):
             typer.echo(f"  {dropped} repeated edges and self-loops in the file are left out")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +23,14 @@ TASK = {
     "help": "What the targets are; whole numbers are classes, unless they are called values.",
     "show_default": "told from them",
 }
+# Of the commands that read a saved model.
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="a GPU if there is one")
+]
+Root = Annotated[Path | None, typer.Option(help="Folder of datasets.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import the modules of its own pooling and convolution.")
+]
 
 
 def setting_options(several: bool = False) -> Callable[[Command], Command]:
@@ -101,3 +111,12 @@ def _read(one: Setting, value: Any) -> Any:
         else:
             found += [one.parse(item) for item in part.split(",") if item]
     return found
+
+
+def check_file(option: str, path: Path) -> None:
+    """Refuse a file that cannot be written before the work, not after."""
+    if path.is_dir():
+        raise ValueError(f"{option} {path} is a folder; name a file.")
+    path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise ValueError(f"{option} {path}: its folder cannot be written to.")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lcpool.cli.errors import one_line_errors, say
+from lcpool.cli.options import Device, Root, Trust, check_file
+from lcpool.cli.own import import_from_here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,13 +26,9 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="The CSV file to write.", show_default="stdout")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="a GPU if there is one")
-    ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of datasets.")] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Import the modules of its own pooling and convolution.")
-    ] = False,
+    device: Device = None,
+    root: Root = None,
+    trust: Trust = False,
 ) -> None:
     """Write what a saved model says of each graph: predictions, and probabilities.
 
@@ -38,7 +36,6 @@ def predict(
     """
     with one_line_errors("stopped."):
         from lcpool.atomic import whole_file
-        from lcpool.cli.train import check_file, import_from_here
         from lcpool.data import DatasetError, load_dataset
         from lcpool.spreadsheet import protected
         from lcpool.train import Model
@@ -76,7 +73,7 @@ def predictions(model: Model, graphs: GraphSet) -> pd.DataFrame:
     columns: dict[str, object] = {"graph": range(len(graphs)), "part": model.parts(graphs)}
     if model.kind == "classes":
         if known:
-            columns["target"] = [graphs.classes[c] for c in graphs.targets.tolist()]
+            columns["target"] = graphs.known()
         columns["predicted"] = _listed(model.read(outputs))
     else:
         if known and graphs.num_outputs == model.num_outputs:

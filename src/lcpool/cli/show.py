@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lcpool.cli.errors import one_line_errors, say
+from lcpool.cli.options import Device, Root, Trust, check_file
+from lcpool.cli.own import import_from_here
 
 if TYPE_CHECKING:
     from lcpool.data import GraphSet
@@ -23,13 +25,9 @@ def show(
     browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
     ] = True,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="a GPU if there is one")
-    ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of datasets.")] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Import the modules of its own pooling and convolution.")
-    ] = False,
+    device: Device = None,
+    root: Root = None,
+    trust: Trust = False,
 ) -> None:
     """Write a page of what a saved model pooled and predicted, graph by graph.
 
@@ -40,14 +38,12 @@ def show(
         from rich.progress import track
 
         from lcpool.atomic import whole_file
-        from lcpool.cli.train import import_from_here
         from lcpool.data import load_dataset
         from lcpool.train import Model
         from lcpool.train.device import pick_device
         from lcpool.view.page import page
 
-        if out.is_dir():
-            raise ValueError(f"--out {out} is a folder; name a file.")
+        check_file("--out", out)
         if trust:
             import_from_here()
         place = pick_device(device)

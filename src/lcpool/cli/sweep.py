@@ -16,12 +16,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from lcpool.cli.errors import FAILED, INTERRUPTED, UNFINISHED, say
-from lcpool.cli.train import check_own_class
+from lcpool.cli.own import check_own_class, try_out
 from lcpool.progress import clock, display
 from lcpool.settings import TaskName, changed
 from lcpool.sweep.engine import Engine, in_short
 from lcpool.sweep.engines.local import LocalEngine, devices
-from lcpool.sweep.engines.worker import try_out
 from lcpool.sweep.grid import Dataset, Grid, Job, make_jobs, over_each_other, read_grids
 from lcpool.sweep.replay import replay
 from lcpool.sweep.run import Outcome, Sweep, counted

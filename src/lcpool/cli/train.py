@@ -7,8 +7,6 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lcpool.cli.errors import one_line_errors, say
-from lcpool.cli.options import TASK, given, setting_options
+from lcpool.cli.options import TASK, check_file, given, setting_options
+from lcpool.cli.own import check_own_class, import_from_here
 from lcpool.settings import TaskName, in_groups
 
 if TYPE_CHECKING:
-    from lcpool.models import Architecture
     from lcpool.train import Result
 
 STOPPED = "stopped; the same command continues from here."
@@ -91,78 +89,6 @@ def train(
         _ = result.model  # An error, also without --save, if all runs diverged.
 
 
-def import_from_here() -> None:
-    """Let modules of the current folder be imported, as ``python`` does and a script does not."""
-    if os.getcwd() not in sys.path:  # In full: "" means another folder in worker processes.
-        sys.path.append(os.getcwd())
-
-
-def check_own_class(name: str, a: Architecture) -> None:
-    """Import, make and call a user's class once, before any data is read."""
-    import torch
-
-    from lcpool.models import make_conv, make_pooling, network_class
-    from lcpool.models.conv import CALLED as CONV_CALLED
-    from lcpool.models.conv import takes_edge_attr
-    from lcpool.nn.norm import BatchNorm
-    from lcpool.pool.foreign import CALLED
-
-    x, edges = torch.randn(4, a.hidden), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
-    if name == a.conv:
-        needed = _made(name, a.hidden, lambda: takes_edge_attr(name)) == "needed"
-        more, edge_dim = ({"edge_attr": torch.ones(4, 1)}, 1) if needed else ({}, None)
-        conv = _made(name, a.hidden, lambda: make_conv(name, a.hidden, BatchNorm, edge_dim))
-        _called(name, lambda: conv(x, edges, **more), CONV_CALLED)
-        return
-    if name == a.backbone:
-        network = _made(name, a.hidden, lambda: network_class(name))
-        made_of = replace(a, conv="gcn")  # another may need edge attributes
-        _made(name, a.hidden, lambda: network(1, 2, 4.0, made_of))
-        return
-    pool = _made(name, a.hidden, lambda: make_pooling(name, a.hidden, 1, a))
-    out = _called(name, lambda: pool(x, edges, None, torch.tensor([0, 0, 1, 1])), CALLED)
-    if out.x.size(1) != a.hidden:
-        raise ValueError(f"'{name}' gave features of width {out.x.size(1)}, not {a.hidden}.")
-
-
-def _made(name: str, hidden: int, make: Callable[[], Any]) -> Any:
-    """What ``make`` makes of a user's class."""
-    from lcpool.models.own import own_errors
-
-    try:
-        with own_errors(name):
-            return make()
-    except TypeError as error:
-        raise ValueError(f"cannot make '{name}' for {hidden} channels: {error}") from error
-
-
-def _called(name: str, call: Callable[[], Any], how: str) -> Any:
-    """The output of a user's layer for two small graphs; ``how`` says what it must be."""
-    from lcpool.models.conv import ConvolutionError
-    from lcpool.models.own import OwnCodeError, own_errors
-    from lcpool.pool import PoolingError
-
-    try:
-        with own_errors(name):
-            return call()
-    except (OwnCodeError, PoolingError, ConvolutionError):  # These say where, or what to return.
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"a call of '{name}' on two small graphs failed: {type(error).__name__}: {error}; "
-            f"{how}."
-        ) from error
-
-
-def check_file(option: str, path: Path) -> None:
-    """Refuse a file that cannot be written before the work, not after."""
-    if path.is_dir():
-        raise ValueError(f"{option} {path} is a folder; name a file.")
-    path.absolute().parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise ValueError(f"{option} {path}: its folder cannot be written to.")
-
-
 def _checkpoint_folder(named: Path | None) -> Path | None:
     """The folder that was asked for, or the user's; None, with a warning, if that is unusable."""
     from lcpool.data.load import user_cache
@@ -199,7 +125,7 @@ def _print_result(result: Result) -> None:
         titles.append("largest class")
         data.append(_figure(result.largest_class, 1, " %"))
     for rule, name in zip(result.rules, (metric.title, "loss"), strict=True):
-        digits = 2 if metric.percent else 3
+        digits = metric.digits
         spread = f" ± {result.std(rule):.{digits}f}" if len(result.known(rule)) > 1 else ""
         mean = _figure(result.mean(rule), digits, f"{spread}{metric.unit}")
         rows.append((f"validation {name}", mean, *data))

@@ -125,12 +125,18 @@ def check_size(where: str, rows: int, width: int) -> None:
         raise DatasetError(f"{where}: {rows} rows of {width} features, {TOO_MUCH}")
 
 
-def integer_categories(values: Array, most: int = MAX_SPAN) -> tuple[int, ...]:
-    """How many categories each column of integers has, from 0; empty if these are numbers."""
+def integer_categories(values: Array, usual: tuple[int, ...]) -> tuple[int, ...]:
+    """How many categories each column of integers has, from 0; empty if these are numbers.
+
+    ``usual`` is how many they have if all of them are among these.
+    """
     if not values.size or not (np.isfinite(values) & (values == np.floor(values))).all():
         return ()
     low, high = values.min(), values.max(axis=0)
-    return () if low < 0 or (high >= most).any() else tuple(int(top) + 1 for top in high)
+    if low < 0 or (high >= MAX_SPAN).any():
+        return ()
+    sizes = tuple(int(top) + 1 for top in high)
+    return usual if len(sizes) == len(usual) and all(map(int.__le__, sizes, usual)) else sizes
 
 
 def coalesce(edges: Array, num_nodes: int) -> tuple[Array, Array]:

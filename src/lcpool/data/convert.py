@@ -166,9 +166,7 @@ def _categories(graphs: list[Data], key: str, usual: tuple[int, ...]) -> tuple[i
     columns = [part.reshape(len(part), -1).numpy() for part in tensors if part.numel()]
     if len({column.shape[1] for column in columns}) != 1:
         return ()
-    sizes = integer_categories(np.concatenate(columns))
-    if len(sizes) == len(usual) and all(map(int.__le__, sizes, usual)):
-        return usual
+    sizes = integer_categories(np.concatenate(columns), usual)
     return sizes if any(size > 2 for size in sizes) else ()  # One-hot columns are integers, too.
 
 

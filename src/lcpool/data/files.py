@@ -65,14 +65,9 @@ class TextFiles:
         return [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
 
     def check_size(self) -> None:
-        """Raise if there is more text than :func:`max_bytes`: a small zip can unpack to much."""
+        """Raise if there is more than :func:`max_bytes`: a small zip can unpack to much."""
         if self.size > max_bytes():
-            raise DatasetError(f"{self.path}: {self.size / 1e9:.1f} GB of text, {TOO_MUCH}")
-
-    def check_numbers(self, kind: str, rows: int, width: int) -> None:
-        """Raise if the file ``kind`` would become more numbers than :func:`max_bytes`."""
-        if rows * width > max_bytes():
-            raise DatasetError(f"{self.where(kind)}: {rows} rows of {width} features, {TOO_MUCH}")
+            raise DatasetError(f"{self.path}: {self.size / 1e9:.1f} GB, {TOO_MUCH}")
 
     @contextmanager
     def open(self, kind: str, words: bool = False) -> Iterator[TextIO]:

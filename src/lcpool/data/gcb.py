@@ -19,7 +19,7 @@ import torch
 
 from lcpool.data.checks import DatasetError
 from lcpool.data.columns import as_split, in_columns
-from lcpool.data.files import TOO_MUCH, UNREADABLE, TextFiles, max_bytes
+from lcpool.data.files import UNREADABLE, TextFiles
 from lcpool.data.graphset import GraphSet
 
 # The files that are known to be harmless.
@@ -43,9 +43,7 @@ class GcbFile(TextFiles):
 
 def read_gcb(path: Path) -> GraphSet:
     """Read the benchmark's file; any other is refused unread."""
-    size = GcbFile.at(path).size
-    if size > max_bytes():
-        raise DatasetError(f"{path}: {size / 1e9:.1f} GB, {TOO_MUCH}")
+    GcbFile.at(path).check_size()
     try:
         content = path.read_bytes()  # Once: what was hashed is what is read.
     except UNREADABLE as error:

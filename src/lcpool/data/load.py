@@ -32,7 +32,7 @@ from lcpool.data.predefined import as_splits
 from lcpool.data.splits import Split
 from lcpool.data.tables import TableFiles, is_tables, read_folder
 from lcpool.data.targets import targets, with_task
-from lcpool.data.tu import READER_VERSION, Source, check_archive, read_tu
+from lcpool.data.tu import READER_VERSION, TUFiles, check_archive, read_tu
 from lcpool.settings import TaskName
 
 BUILTIN = {"builtin": builtin, "builtin-labels": builtin_labels}
@@ -72,10 +72,12 @@ MANY_CLASSES = 10
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 
 PathLike = str | os.PathLike[str]
+# What load_dataset takes.
+Graphs = PathLike | GraphSet | Iterable[Any] | Mapping[str, Any]
 
 
 def load_dataset(
-    name_or_path: PathLike | GraphSet | Iterable[Any] | Mapping[str, Any],
+    name_or_path: Graphs,
     root: PathLike | None = None,
     name: str | None = None,
     splits: Any = None,
@@ -154,7 +156,7 @@ def _check_numbers(source: PathLike | GraphSet, root: PathLike | None, graphs: G
     """Refuse to take the labels of a TU dataset for numbers: its reader has numbered them anew."""
     if isinstance(source, GraphSet) or is_builtin(source):
         return
-    if graphs.task == "classes" and isinstance(dataset_files(locate(source, root)), Source):
+    if graphs.task == "classes" and isinstance(dataset_files(locate(source, root)), TUFiles):
         raise DatasetError(
             f"{graphs.name}: graph labels of a TU dataset are classes. Numbers to predict go into "
             f"a file {graphs.name}_graph_attributes.txt in place of that of the labels, or are "
@@ -333,7 +335,7 @@ def format_of(path: Path) -> Format:
         raise DatasetError(f"{path}: pass its folder, with edges.csv, nodes.csv and graphs.csv.")
     if kind in READ_BY:
         raise DatasetError(f"{path}: read it by {READ_BY[kind]}, and pass the graphs in Python.")
-    return Format(Source.at, read_tu)
+    return Format(TUFiles.at, read_tu)
 
 
 def dataset_files(path: Path) -> TextFiles:

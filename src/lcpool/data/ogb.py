@@ -156,9 +156,7 @@ def _features(
     values = source.read(kind, np.float64, rows=rows)
     bounded = (np.abs(values) <= np.finfo(np.float32).max).all(axis=1)
     source.require(kind, values, bounded, "a value is not finite, or too large for float32.")
-    sizes = integer_categories(values)
-    if len(sizes) == len(usual) and all(map(int.__le__, sizes, usual)):
-        sizes = usual
+    sizes = integer_categories(values, usual)
     if not sizes:
         return values.astype(np.float32) if values.shape[1] else None, ()
     codes = zip(values.astype(np.int64).T, sizes, strict=True)

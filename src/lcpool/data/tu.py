@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from lcpool.data.checks import DatasetError, warn_once
-from lcpool.data.columns import MAX_SPAN, in_columns
+from lcpool.data.columns import MAX_SPAN, check_size, in_columns
 from lcpool.data.files import UNREADABLE, Array, TextFiles
 from lcpool.data.graphset import GraphSet
 
@@ -39,11 +39,11 @@ _HEAD = re.compile(r"((?:.*/)?[^./][^/]*)_(?:A|graph_indicator|graph_labels)\.tx
 
 
 @dataclass(frozen=True)
-class Source(TextFiles):
+class TUFiles(TextFiles):
     """The files ``NAME_*.txt`` of one dataset, by what follows the name (``A``, …)."""
 
     @classmethod
-    def at(cls, path: Path) -> Source:
+    def at(cls, path: Path) -> TUFiles:
         """Find the dataset in a folder or zip, or in a folder within.
 
         If there are several, ``PATH/NAME`` is the dataset NAME in the folder or zip PATH.
@@ -65,7 +65,7 @@ class Source(TextFiles):
 
 def check_archive(path: Path) -> None:
     """Raise unless ``path`` is an undamaged zip with a dataset in it."""
-    Source.at(path).check_size()
+    TUFiles.at(path).check_size()
     try:
         with zipfile.ZipFile(path) as archive:
             if broken := archive.testzip():
@@ -128,7 +128,7 @@ def _one_prefix(path: Path, names: Iterable[str], wanted: str) -> str:
 
 def read_tu(path: Path) -> GraphSet:
     """Read the dataset in a folder or zip."""
-    source = Source.at(path)
+    source = TUFiles.at(path)
     source.check_size()
     known = _targets(source)
     y = known["y"]
@@ -153,7 +153,7 @@ def read_tu(path: Path) -> GraphSet:
     )
 
 
-def _targets(source: Source) -> dict[str, Any]:
+def _targets(source: TUFiles) -> dict[str, Any]:
     """The fields ``y``, ``classes`` and ``task``: classes, or else the graphs' attributes."""
     values = "graph_labels" not in source.files and "graph_attributes" in source.files
     kind = "graph_attributes" if values else "graph_labels"
@@ -173,10 +173,10 @@ def _targets(source: Source) -> dict[str, Any]:
 
 def count_edge_lines(path: Path) -> int:
     """How many lines ``NAME_A.txt`` has, with those that :func:`read_tu` drops."""
-    return sum(1 for _ in Source.at(path).lines("A"))
+    return sum(1 for _ in TUFiles.at(path).lines("A"))
 
 
-def _features(source: Source, unit: str, count: int) -> Array | None:
+def _features(source: TUFiles, unit: str, count: int) -> Array | None:
     """Attributes and one-hot labels of the nodes or edges; None if there are neither."""
     attributes, labels = np.empty((count, 0), np.float32), []
     if (kind := f"{unit}_attributes") in source.files:
@@ -187,7 +187,7 @@ def _features(source: Source, unit: str, count: int) -> Array | None:
     if (kind := f"{unit}_labels") in source.files:
         labels = [_number_labels(column) for column in source.read(kind, np.int64, rows=count).T]
         width += sum(values for _, values in labels)
-        source.check_numbers(kind, count, width)
+        check_size(source.where(kind), count, width)
     if not labels:
         return attributes if width else None
     features = np.zeros((count, width), np.float32)

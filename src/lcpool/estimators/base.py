@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Sized
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lcpool.data import DataWarning, GraphSet, load_dataset
+from lcpool.data.load import Graphs
 from lcpool.data.splits import hold_out
 from lcpool.estimators.choice import AUTO, CANDIDATES, PoolChoice, fit_best
 from lcpool.models import Architecture
@@ -37,7 +37,6 @@ from lcpool.train.device import pick_device
 from lcpool.train.model import Model
 from lcpool.train.protocol import Protocol
 
-Graphs = str | Path | GraphSet | Iterable[Any] | Mapping[str, Any]
 # What takes the place of a setting: the number by scikit-learn's name for it, and a share in place
 # of a scheme, for all graphs are here to learn from.
 REPLACED = {"seed": "random_state", "split": VALIDATION_FRACTION.name}
@@ -171,7 +170,7 @@ class GraphEstimator(BaseEstimator):
         return self._ready().outputs(X).double()
 
     def _known(self, X: Graphs, y: Any) -> GraphSet:
-        """The graphs to score, with their targets; what is odd in graphs was said by ``fit``."""
+        """The graphs to score, without the warnings about data, which ``fit`` has given."""
         check_is_fitted(self)
         with warnings.catch_warnings(action="ignore", category=DataWarning):
             graphs = self._with_targets(X, y)

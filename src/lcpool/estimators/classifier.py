@@ -10,15 +10,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from lcpool.data import DataWarning, GraphSet
-from lcpool.estimators.base import GraphEstimator, Graphs
+from lcpool.data.load import Graphs
+from lcpool.estimators.base import GraphEstimator
 from lcpool.warn import warn_caller
 
 
 class GraphClassifier(ClassifierMixin, GraphEstimator):
     """A network that learns the class of graphs, in scikit-learn's manner.
 
-    ``y`` has a number or a word per graph (classes), or a row of several 0, 1 and NaN (labels, of
-    which those that are NaN are not known).
+    ``y`` is either one class per graph (numbers or words), or one row of 0/1 labels per graph, with
+    NaN where a label is missing.
 
     Args:
         settings: how to choose a pooling, split, build and train.

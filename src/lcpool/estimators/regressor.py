@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from lcpool.estimators.base import GraphEstimator, Graphs
+from lcpool.data.load import Graphs
+from lcpool.estimators.base import GraphEstimator
 from lcpool.settings import TaskName
 
 

@@ -1,8 +1,7 @@
-"""Graphs whose sizes the device alone knows; the host has bounds.
+"""Graphs padded to fixed sizes, for a step that is captured once and replayed.
 
-A training step that is captured once and replayed for other graphs has tensors of fixed shapes, as
-long as the bounds say. What is behind the last node or edge may hold anything, and nothing reads
-it: sums go by graphs, by neighbours or by runs, whose beginnings and ends the device knows.
+The host knows upper bounds, the device the real sizes. The padding may hold anything; sums run over
+graphs, neighbours or runs, so that none reads it.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ class Bounded(Sizes):
         runs: the number of runs.
         longest: no run has more nodes than this.
 
-    Sum over nodes by ``ptr``, or make rows that are no nodes zero (:func:`real_rows`): ``batch``
-    names a graph for these, too.
+    Sum over nodes by ``ptr``, or make padding rows zero (:func:`real_rows`): ``batch`` names a
+    graph for these, too.
     """
 
     def __init__(self, ptr: Tensor, most: int, total: int, runs: int, longest: int) -> None:
@@ -43,7 +42,7 @@ class Bounded(Sizes):
 
     @lazy
     def real(self) -> Tensor:
-        """Which rows are nodes, ``[total]``."""
+        """Which rows are nodes, not padding, ``[total]``."""
         return torch.arange(self.total, device=self.ptr.device) < self.ptr[-1]
 
 
@@ -51,8 +50,7 @@ class BoundedEdges(Edges):
     """Undirected edges, as the neighbours of each node.
 
     Args:
-        rows: the neighbours; ``node`` has room for more than there are, and rows that are no nodes
-            have none.
+        rows: the neighbours; ``node`` is padded, and padding rows have no neighbours.
         reach: a function of t: no more pairs of nodes than this are at most t hops apart; of
             infinity: no more pairs are in the same graph.
         distinct: no edge occurs twice.
@@ -73,7 +71,7 @@ class BoundedEdges(Edges):
         self.out, self.num_nodes = rows, rows.ptr.numel() - 1
         self.reach, self.distinct = reach, distinct
         self.loops, self.ascending = loops, ascending
-        self.symmetric, self.in_order, self.complete = True, True, None
+        self.symmetric = self.in_order = True
         if source is not None:
             self.source = source
 
@@ -114,7 +112,7 @@ class BoundedEdges(Edges):
 
 
 def real_rows(values: Tensor, sizes: Sizes | None) -> Tensor:
-    """Values per node, with zeros in rows that are no nodes, for sums over all rows."""
+    """Values per node, with zeros in padding rows, for sums over all rows."""
     if not isinstance(sizes, Bounded):
         return values
     real = sizes.real if values.dim() == 1 else sizes.real.unsqueeze(-1)

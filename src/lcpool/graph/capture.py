@@ -14,7 +14,7 @@ _apart = False
 
 
 @contextmanager
-def host_apart() -> Iterator[None]:
+def without_copies() -> Iterator[None]:
     """Refuse copies from the host: a replay would not repeat them."""
     global _apart
     before, _apart = _apart, True
@@ -24,7 +24,7 @@ def host_apart() -> Iterator[None]:
         _apart = before
 
 
-def refuse_copies() -> None:
-    """An error inside of :func:`host_apart`."""
+def check_copies() -> None:
+    """Raise inside of :func:`without_copies`."""
     if _apart:
         raise NotCapturableError("it copies numbers from the host in every step")

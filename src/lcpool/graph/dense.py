@@ -30,7 +30,7 @@ class Chunks:
     slot: Tensor  # the position of each node, with chunk i from i · CHUNK on
     graph: Tensor  # the graph of each chunk
     batch_size: int
-    spare: int = 0  # chunks behind the last, for rows that are no nodes
+    spare: int = 0  # chunks behind the last, for padding rows
 
     @classmethod
     def of(cls, graph: Graph) -> Chunks:

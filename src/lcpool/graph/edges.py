@@ -137,13 +137,14 @@ class Edges:
         num_nodes: the number of nodes.
         symmetric: A = Aᵀ is known.
         in_order: the edges are known to be sorted by source.
-        complete: k, where the edges are all k² of graphs of k nodes, sorted.
         like: a tensor on the device where the edges must be.
 
-    The indices are checked, for which a GPU synchronises; see :meth:`trusted`. ``loops`` says
-    whether each node is known to have a self-loop, or none; None, as here, if that is not known.
+    The indices are checked, for which a GPU synchronises; see :meth:`trusted`. ``complete`` is k
+    where the edges are known to be all k² of graphs of k nodes, sorted. ``loops`` says whether each
+    node is known to have a self-loop, or none. Both are None, as here, if that is not known.
     """
 
+    complete: int | None = None
     loops: bool | None = None
 
     def __init__(
@@ -152,7 +153,6 @@ class Edges:
         num_nodes: int,
         symmetric: bool = False,
         in_order: bool = False,
-        complete: int | None = None,
         like: Tensor | None = None,
     ) -> None:
         checks = Checks()
@@ -160,8 +160,7 @@ class Edges:
             check_count("num_nodes", num_nodes)
         self.index = check_edge_index(index, num_nodes, checks, like)
         checks.settle()
-        self.num_nodes, self.complete = num_nodes, complete
-        self.symmetric, self.in_order = symmetric, in_order
+        self.num_nodes, self.symmetric, self.in_order = num_nodes, symmetric, in_order
 
     @classmethod
     def trusted(

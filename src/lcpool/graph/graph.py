@@ -22,7 +22,7 @@ from lcpool.graph.checks import (
 )
 from lcpool.graph.edges import Edges, Neighbours
 from lcpool.graph.lazy import lazy
-from lcpool.graph.sizes import Sizes
+from lcpool.graph.sizes import Sizes, counts_of
 from lcpool.ops.kernels import kernels
 from lcpool.ops.operator import is_traced
 
@@ -149,8 +149,7 @@ class Graph:
         if self.sizes is not None:
             return self.sizes.ptr.diff()
         assert self.batch is not None
-        counts = self.batch.new_zeros(self.batch_size)
-        return counts.index_add(0, self.batch, torch.ones_like(self.batch))
+        return counts_of(self.batch, self.batch_size)
 
 
 def inspected(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lcpool.graph.capture import refuse_copies
+from lcpool.graph.capture import check_copies
 from lcpool.graph.lazy import lazy
 from lcpool.ops.operator import as_operator, is_traced, new_size
 
@@ -22,19 +22,18 @@ class Sizes:
         total: the number of all nodes.
     """
 
-    def __init__(self, counts: Tensor, device: torch.device, total: int | None = None) -> None:
+    def __init__(self, counts: Tensor, device: torch.device) -> None:
         if not is_traced():
             right = (
                 counts.dim() == 1 and counts.dtype == torch.int64 and counts.device.type == "cpu"
             )
-            right = right and counts.numpy().min(initial=0) >= 0
-            if not right or total not in (None, total_of(counts)):
+            if not right or counts.numpy().min(initial=0) < 0:
                 raise ValueError(
-                    f"'counts' must be int64 numbers of {total or 'some'} nodes, one per graph, on "
-                    f"the CPU, not {counts}."
+                    f"'counts' must be int64 numbers of nodes, one per graph, on the CPU, not "
+                    f"{counts}."
                 )
         self.counts, self.ptr = counts, send(begins(counts), device)
-        self.total = total_of(counts) if total is None else total
+        self.total = total_of(counts)
 
     @classmethod
     def trusted(cls, counts: Tensor, ptr: Tensor, total: int) -> Sizes:
@@ -99,6 +98,12 @@ def longest(counts: Tensor) -> int:
     return int(counts.numpy().max(initial=0))
 
 
+def counts_of(batch: Tensor, size: int) -> Tensor:
+    """How many members each of ``size`` groups has. Not by bincount: a GPU synchronises for it."""
+    ones = torch.ones_like(batch, dtype=torch.int64)
+    return ones.new_zeros(size).index_add(0, batch, ones)
+
+
 def row_pointers(row: Tensor, num_rows: int) -> Tensor:
     """Where each row begins among entries sorted by row, and the end of the last."""
     return torch.searchsorted(row, torch.arange(num_rows + 1, device=row.device))
@@ -123,7 +128,7 @@ def inverse(order: Tensor) -> Tensor:
 
 def send(values: Tensor, device: torch.device) -> Tensor:
     """Copy to a device, without synchronising: only from pinned memory is that possible."""
-    refuse_copies()
+    check_copies()
     if device.type == "cuda" and not torch.compiler.is_compiling():
         # On the host, also if the default device is another.
         pinned = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)

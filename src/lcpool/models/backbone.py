@@ -15,7 +15,7 @@ from lcpool.data.checks import warn_once
 from lcpool.graph.edges import Edges
 from lcpool.models.conv import CONVS, make_conv, takes_edge_attr
 from lcpool.models.own import import_class
-from lcpool.models.pooling import keeps_edge_attr, make_pooling, pooling_name
+from lcpool.models.pooling import edge_attr_keepers, keeps_edge_attr, make_pooling, pooling_name
 from lcpool.models.readout import Readout, readout_names
 from lcpool.nn.conv import convolve
 from lcpool.nn.norm import BatchNorm
@@ -233,7 +233,8 @@ def edge_dims(a: Architecture, width: int | None) -> list[int | None]:
         )
     if keeps_edge_attr(a.pool):
         return [width] * (a.poolings + 1)
-    keep = "nopool, topkpool, sagpool, cellpool, kmis, edgepool and randomassign keep them"
+    *names, last = edge_attr_keepers()
+    keep = f"{', '.join(names)} and {last} keep them"
     if kind == "needed" and a.conv not in CONVS:
         raise ValueError(
             f"'{a.conv}' needs 'edge_attr', which {a.pool} does not return: {keep}; or give the "

@@ -46,11 +46,9 @@ class OwnCodeError(ValueError):
 def own_errors(*names: str) -> Iterator[None]:
     """Turn errors from the modules of the user's classes ``names`` into an :class:`OwnCodeError`.
 
-    Names without a module are lcpool's own. Other errors pass unchanged, and so does a lack of
-    memory, which no line is to blame for.
+    Other errors pass unchanged, and so does a lack of memory, which no line is to blame for.
     """
-    own = (import_class(name) for name in names if ":" in name)
-    modules = [getattr(cls, "__module__", "") for cls in own]
+    modules = [getattr(import_class(name), "__module__", "") for name in names]
     try:
         yield
     except Exception as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import nn
@@ -93,6 +94,12 @@ def keeps_edge_attr(name: str) -> bool:
         with torch.device("meta"):  # a layer to ask: it takes no memory and no random numbers
             return POOLINGS[name](1, 1, NetworkSettings()).keeps_edge_attr
     return bool(getattr(import_class(name), "keeps_edge_attr", False))
+
+
+@cache
+def edge_attr_keepers() -> list[str]:
+    """The names of the poolings that keep edge attributes."""
+    return [name for name in POOLINGS if keeps_edge_attr(name)]
 
 
 def make_pooling(

@@ -67,7 +67,7 @@ class Readout(nn.Module):
     def _of_parts(self, x: Tensor, graph: Graph) -> dict[str, Tensor]:
         """What PyG's aggregations give, by name."""
         if isinstance(graph.sizes, Bounded):
-            raise NotCapturableError("PyG's aggregations would count rows that are no nodes")
+            raise NotCapturableError("PyG's aggregations would count padding rows")
         batch, size = graph.batch_vector(), graph.batch_size
         if graph.sizes is None:  # They need nodes sorted by graph.
             x, batch = (rows.index_select(0, graph.members.node) for rows in (x, batch))

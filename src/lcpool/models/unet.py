@@ -27,9 +27,10 @@ class GraphUNet(nn.Module):
         Y_t = \mathrm{conv}(X_t + \mathrm{lift}(Y_{t+1}))
 
     The result Y_0 has a row per input node. The arguments are those of PyG's ``GraphUNet``, and
-    ``pool`` chooses the pooling. PyG's squares A before each pooling, so that graphs fall apart
-    less often, and puts zeros in place of dropped nodes; with :class:`~lcpool.CellPooling` graphs
-    stay connected as they are, and each node gets the features of its cell.
+    ``pool`` chooses the pooling. Differences from PyG: PyG squares A before each pooling to keep
+    the graph together, and gives dropped nodes zeros on the way up. Here, with the default
+    :class:`~lcpool.CellPooling`, a connected graph stays connected without squaring, and each node
+    gets the features of its cell.
 
     Args:
         in_channels: width of the node features.

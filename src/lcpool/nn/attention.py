@@ -23,20 +23,29 @@ from lcpool.ops.readout import softmax
 
 
 class ClusterAttention(nn.Module):
-    r"""Master2Token attention: how much node i contributes to the cluster of node j.
+    r"""The assignment f of ASAP, by attention (Master2Token).
+
+    For every edge (i, j), how much node i contributes to the cluster of node j; the weights of each
+    cluster sum to one.
 
     .. math::
         m_j = \max_{i \in N(j)} x_i, \quad
         s_{ij} = \mathrm{softmax}_i\big(\mathrm{LeakyReLU}(a^\top [W m_j \,\Vert\, x_i])\big)
 
-    over the edges (i, j) that are passed; self-loops are not added. The two halves of a are applied
-    per node, so nothing of width 2F is made per edge.
+    Add self-loops first, as :class:`~lcpool.ASAPooling` does, or a node has no part in its own
+    cluster. The two halves of a are applied per node, so nothing of width 2F is made per edge.
 
     Args:
         in_channels: width of the node features.
         conv: a convolution that refines the features before attention.
         dropout: share of the coefficients dropped in training.
         negative_slope: slope of the LeakyReLU below zero.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 0, 1, 2], [1, 0, 0, 1, 2]])  # with self-loops
+        >>> S = ClusterAttention(16)(torch.randn(3, 16), edge_index, None)
+        >>> S.to_dense().sum(0).allclose(torch.ones(3))
+        True
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class OnEdges:
     @property
     def takes_edges(self) -> bool:
         """False with an option that :meth:`on` does not implement: then PyG's own code runs."""
-        return self.aggr == "add" and is_unwatched(self)
+        return self.aggr == "add" and no_one_reads_messages(self)
 
     def on(self, x: Tensor, edges: Edges, edge_weight: Tensor | None) -> Tensor:
         """The convolution, with one weight per edge or none."""
@@ -180,8 +180,8 @@ def are_plain(x: Any, edge_index: Any) -> bool:
     return tensors and x.dim() == 2 and edge_index.layout == torch.strided
 
 
-def is_unwatched(conv: Any) -> bool:
-    """Whether single messages are not needed: no explainer, no hooks on the steps of PyG."""
+def no_one_reads_messages(conv: Any) -> bool:
+    """Whether neither an explainer nor a hook needs PyG's single messages."""
     steps = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
     kinds = ("_forward_pre_hooks", "_forward_hooks")
     hooked = any(getattr(conv, f"_{step}{kind}") for step in steps for kind in kinds)

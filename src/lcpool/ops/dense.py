@@ -11,7 +11,7 @@ from lcpool.graph.graph import Graph
 from lcpool.ops import message
 
 
-def neighbour_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
+def target_sum(S: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     """AS: for each node the sum of S over the targets of its edges."""
     if weight is None:
         return message.neighbour_sum(S, graph.edges.reversed)

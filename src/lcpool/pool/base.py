@@ -14,7 +14,7 @@ from lcpool.graph.assignment import Assignment
 from lcpool.graph.checks import Checks, check_range
 from lcpool.graph.edges import Edges
 from lcpool.graph.graph import Graph, check_channels, check_edge_attr, check_features, edge_weight
-from lcpool.graph.sizes import Sizes
+from lcpool.graph.sizes import Sizes, counts_of
 from lcpool.nn.arguments import check_arguments
 from lcpool.ops.connect import MAX_EDGES
 from lcpool.ops.connect.product import connect_assignment
@@ -211,7 +211,7 @@ class Pooling(nn.Module):
         if sizes is None:
             checks = Checks()  # not the graph's: a pooling can be wrong where the data are trusted
             batch = check_range("batch", S.batch, graph.batch_size, "graph", checks)
-            found = checks.fetch(batch.bincount(minlength=graph.batch_size))
+            found = checks.fetch(counts_of(batch, graph.batch_size))
             sizes = Sizes(found, graph.x.device)
             S = replace(S, sizes=sizes)
         if not torch.equal(counts, sizes.counts):

@@ -40,10 +40,10 @@ class CellPooling(PartitionPooling):
     The best node of each component is kept first. A component can vanish only where a graph keeps
     fewer nodes than it has components; a warning says so once, and ``out.labels()`` is −1 there.
 
-    h does not change the features, so that X' is a sum over the cell and the layer as expressive
-    as the convolution before it (Bianchi and Lachi 2023). Its gradient is that of
-    :math:`X' = S^\top (X \odot h)`: scores of nodes rise where a larger part of them lowers the
-    loss.
+    The forward pass does not multiply by h, so that X' is a sum over the cell and the layer as
+    expressive as the convolution before it (Bianchi and Lachi 2023). To train the score, the
+    backward pass gives h the gradient that it has in :math:`X' = S^\top (X \odot h)`: a node's
+    score rises if giving it more weight in its cell would lower the loss.
 
     Ours, with these debts: the score is LCPool's; nearest-kept assignment is known from k-MIS
     (Bacciu, Conte and Landolfi 2023) and MaxCutPool (Abate and Bianchi 2025).
@@ -75,7 +75,6 @@ class CellPooling(PartitionPooling):
         score: Callable[..., Tensor] | None = None,
         edge_reduce: str = "sum",
     ) -> None:
-        check_arguments(in_channels=in_channels)
         super().__init__(in_channels, edge_reduce)
         if score is None:
             score = LCSMP(in_channels)

@@ -18,7 +18,7 @@ from lcpool.graph.sizes import Sizes
 from lcpool.nn.arguments import arguments_repr, check_arguments
 from lcpool.nn.conv import convolve
 from lcpool.ops.connect import MAX_EDGES
-from lcpool.ops.dense import neighbour_sum
+from lcpool.ops.dense import target_sum
 from lcpool.ops.operator import is_traced
 from lcpool.pool.base import Pooling
 from lcpool.pool.selection import NAN, Selection
@@ -35,7 +35,7 @@ class Clusters(Selection):
     @lazy
     def A(self) -> Tensor:  # noqa: N802 - the paper's name
         """SᵀAS of each graph, ``[batch_size, k, k]``."""
-        return self.S.blocks(neighbour_sum(self.S.value, self.graph, self.weight))
+        return self.S.blocks(target_sum(self.S.value, self.graph, self.weight))
 
 
 class DenseAssignmentPooling(Pooling):

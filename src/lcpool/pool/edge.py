@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from lcpool.graph.assignment import Assignment
 from lcpool.graph.graph import Graph
 from lcpool.graph.precision import wide
-from lcpool.nn.arguments import check_arguments
 from lcpool.ops.matching import matching
 from lcpool.ops.message import entry_dot
 from lcpool.ops.readout import softmax
@@ -54,7 +53,6 @@ class EdgePooling(PartitionPooling):
     cost: ClassVar[str] = "n + m log m"
 
     def __init__(self, in_channels: int, edge_reduce: str = "sum") -> None:
-        check_arguments(in_channels=in_channels)
         super().__init__(in_channels, edge_reduce)
         self.score = nn.Linear(in_channels, 1, bias=False)
         self.reset_parameters()

@@ -10,7 +10,6 @@ from torch import Tensor
 from lcpool.graph.graph import Graph, edge_weight
 from lcpool.graph.precision import wide
 from lcpool.graph.sizes import inverse
-from lcpool.nn.arguments import check_arguments
 from lcpool.ops.dense import safe_div
 from lcpool.ops.matching import matching
 from lcpool.ops.message import weighted_sum
@@ -29,11 +28,11 @@ class GraclusPooling(PartitionPooling):
     weights, if any, must have one column and should not be negative. Each of several edges between
     two nodes counts for itself.
 
-    The same graph always gives the same result. The original visits nodes in random order and
-    matches each with its best free neighbour; here edges with equal weights, which on unweighted
-    graphs are many, are in a fixed order that looks random, computed from the numbers of the two
-    nodes in their graph. In the order of the numbers, the rounds of a GPU would be as many as a
-    path is long. So renumbered nodes may give another, equally good matching.
+    The same graph always gives the same result; the original visits nodes in random order and
+    matches each with its best free neighbour. Ties, of which unweighted graphs have many, are
+    broken by a fixed hash of the two nodes' numbers in their graph. By number alone, a GPU would
+    need as many rounds as a path is long. Renumbering the nodes may therefore give another, equally
+    good matching.
 
     From `Dhillon, Guan and Kulis 2007 <https://doi.org/10.1109/TPAMI.2007.1115>`_, "Weighted Graph
     Cuts without Eigenvectors"; as a pooling from `Defferrard et al. 2016
@@ -53,10 +52,6 @@ class GraclusPooling(PartitionPooling):
     keeps_edge_attr = False  # the matching reads one weight per edge
     expressive: ClassVar[bool] = True
     cost: ClassVar[str] = "n + m log m"
-
-    def __init__(self, in_channels: int, edge_reduce: str = "sum") -> None:
-        check_arguments(in_channels=in_channels)
-        super().__init__(in_channels, edge_reduce)
 
     def select(self, graph: Graph) -> Partition:
         order, entries = falling(cut_weights(graph), shuffled(graph)), graph.edges.entries

@@ -22,10 +22,10 @@ class KMISPooling(PartitionPooling):
         \hat{i} = \mathrm{MIS}_k\big(h \oslash (A + I)^k \mathbf{1}\big), \quad
         X' = S^\top X
 
-    Nodes are taken by falling :math:`h_i / ((A + I)^k \mathbf{1})_i`, the greedy heuristic of the
-    paper: of equal scores, the node with fewer neighbours. One is kept unless a kept one reaches
-    it in at most k hops along the edges, and each node joins the first kept node that reaches it
-    so: :math:`s_{ij} = h_i` if node i joins node j. Ties go to the lower index.
+    Go through the nodes by falling :math:`h_i / ((A + I)^k \mathbf{1})_i`, the greedy heuristic of
+    the paper: of equal h, the node with fewer neighbours; then the one of lower index. Keep a node
+    if no node kept so far reaches it in k hops or fewer along the edges. Every other node joins the
+    first kept node that reaches it. :math:`s_{ij} = h_i` if node i joins node j.
 
     There is no ratio: how many nodes are kept follows from the graph, and with a k near the
     diameter it is one. Pooled nodes are sorted by graph, then in the order in which they were
@@ -50,7 +50,7 @@ class KMISPooling(PartitionPooling):
     cost: ClassVar[str] = "n log n + m"
 
     def __init__(self, in_channels: int, k: int = 1, edge_reduce: str = "sum") -> None:
-        check_arguments(in_channels=in_channels, k=k)
+        check_arguments(k=k)
         super().__init__(in_channels, edge_reduce)
         self.k, self.score = k, nn.Linear(in_channels, 1)
 

@@ -44,7 +44,8 @@ class Pooled(_Items):
         losses: auxiliary losses by name, unweighted.
         loss: their weighted sum, to be added to the training loss; 0 if there are none.
         graph_loss: that sum for each graph, 0 for empty ones; None if there are no losses.
-        merges: whether a pooled node is all nodes of its cluster, or the kept one alone.
+        merges: True if a pooled node stands for its whole cluster (k-MIS, CellPool, DiffPool);
+            False if it stands for one kept node, and the others are dropped (TopK, SAG, LCPool).
     """
 
     losses: Mapping[str, Tensor] = MappingProxyType({})
@@ -79,7 +80,7 @@ class Pooled(_Items):
                 S.merges,
             )
             attributes["made"] = S.__dict__.get("assignment", S.S)
-        # Where the host has bounds alone, edges are known as neighbours.
+        # For padded graphs, edges are known as neighbours.
         index: Any = None if isinstance(graph.edges, BoundedEdges) else graph.edge_index
         return cls(graph.x, index, graph.edge_attr, graph.batch_vector(), graph=graph, **attributes)
 

@@ -13,7 +13,7 @@ from lcpool.graph.bounded import Bounded, BoundedEdges
 from lcpool.graph.checks import Trust, check_weights
 from lcpool.graph.edges import Edges, Entries
 from lcpool.graph.graph import Graph
-from lcpool.graph.sizes import Sizes
+from lcpool.graph.sizes import Sizes, counts_of
 from lcpool.nn.arguments import arguments_repr, check_arguments
 from lcpool.ops.contract import contract
 from lcpool.ops.operator import is_traced
@@ -46,7 +46,8 @@ class Partition(Selection):
 
         Args:
             graph: the graphs.
-            centre: a node of its own cluster for each node, whose centre is itself.
+            centre: for each node, the node that names its cluster. That node is its own centre:
+                ``centre[centre] == centre``.
             order: all nodes, sorted by graph; clusters come in the order of their centres. By
                 default nodes are in the order of their numbers.
             weight: the entries of S, one per node; ones by default.
@@ -65,10 +66,8 @@ class Partition(Selection):
         batch = graph.batch_vector()[perm]
         sizes = None
         if not is_traced():
-            # Not by bincount, which reads the smallest and the largest number from a GPU.
-            counts = batch.new_zeros(graph.batch_size)
-            counts = counts.index_add(0, batch, torch.ones_like(batch))
-            sizes = Sizes(graph.checks.fetch(counts), batch.device)
+            found = graph.checks.fetch(counts_of(batch, graph.batch_size))
+            sizes = Sizes(found, batch.device)
         score = None if score is None else score[perm]
         return cls(S, batch, sizes, perm if named else None, score, label=label)
 
@@ -77,7 +76,7 @@ class Partition(Selection):
         cls, sizes: Bounded, centre: Tensor, order: Tensor, weight: Tensor | None,
         score: Tensor | None, named: bool, kept: Sizes | None,
     ) -> Self:  # fmt: skip
-        """:meth:`of_centres` of graphs of which the host has bounds alone."""
+        """:meth:`of_centres` of padded graphs."""
         from lcpool.ops.contract.bounded import assign, number_centres
 
         known = kept if isinstance(kept, Bounded) else None
@@ -88,13 +87,13 @@ class Partition(Selection):
 
 
 class PartitionPooling(Pooling):
-    r"""Hard clusters: every node belongs to one; clusters that an edge joins are joined.
+    r"""Hard clusters: every node belongs to one. A' connects two clusters if an edge of A does.
 
     .. math::
         X' = S^\top X, \quad A' = S_1^\top A S_1 \text{ without its diagonal}
 
-    where :math:`S_1` has a one for each entry of S. A subclass says which clusters in ``select``
-    and returns a :class:`Partition`.
+    :math:`S_1` is S with every weight set to one. A subclass implements ``select`` and returns a
+    :class:`Partition`.
 
     A connected graph stays connected: a path in A, cluster by cluster, is a walk in A'. A' never
     has more edges than A. It has attributes if A has: those of all edges that become one, reduced.
@@ -109,7 +108,7 @@ class PartitionPooling(Pooling):
     keeps_edge_attr = True
 
     def __init__(self, in_channels: int, edge_reduce: str = "sum") -> None:
-        check_arguments(edge_reduce=edge_reduce)
+        check_arguments(in_channels=in_channels, edge_reduce=edge_reduce)
         super().__init__(in_channels)
         self.edge_reduce = edge_reduce
 
@@ -148,14 +147,14 @@ def by_graph(graph: Graph, order: Tensor | None = None) -> Tensor:
         return order
     batch = graph.batch
     if isinstance(graph.sizes, Bounded):
-        batch = batch.where(graph.sizes.real, graph.batch_size)  # rows that are no nodes come last
+        batch = batch.where(graph.sizes.real, graph.batch_size)  # padding rows come last
     return order[batch[order].argsort(stable=True)]
 
 
 def ends(edges: Edges, entries: Entries) -> tuple[Tensor, Tensor]:
     """Source and target of each of the ``entries`` of ``edges``, to gather by.
 
-    Where the host has bounds alone, both are node 0 past the last edge.
+    For padded graphs, both are node 0 past the last edge.
     """
     source, target = entries.source, entries.target
     if not isinstance(edges, BoundedEdges):

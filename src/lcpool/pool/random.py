@@ -71,7 +71,6 @@ class RandomAssignment(PartitionPooling):
     cost: ClassVar[str] = "n log n + m"
 
     def __init__(self, in_channels: int, ratio: float = 0.5, edge_reduce: str = "sum") -> None:
-        check_arguments(in_channels=in_channels)
         super().__init__(in_channels, edge_reduce)
         self.ratio = check_ratio(ratio)
 
@@ -87,6 +86,6 @@ class RandomAssignment(PartitionPooling):
         first, count = plan.kept.ptr[:-1], plan.kept.ptr.diff()
         count = count[graph.batch_vector()]
         place = (choice * count).long().minimum(count - 1) + first[graph.batch_vector()]
-        # Where the host has bounds alone, perm is −1 in rows past the last: a row more takes these.
+        # For padded graphs, perm is −1 in padding rows: a row more takes these.
         centre = pad(perm[place], (0, 1)).index_put((perm,), perm)[:-1]
         return Partition.of_centres(graph, centre, kept=plan.kept)

@@ -13,7 +13,7 @@ from lcpool.graph.checks import Checks
 from lcpool.graph.edges import Entries
 from lcpool.graph.graph import Graph
 from lcpool.graph.lazy import lazy
-from lcpool.graph.sizes import Sizes, inverse
+from lcpool.graph.sizes import Sizes, counts_of, inverse
 from lcpool.ops.operator import is_traced
 
 NAN = (
@@ -38,7 +38,8 @@ class Selection:
         perm: the input node that each pooled node came from; None if there is no such node.
         score: h of these nodes, or None.
 
-    ``merges`` says whether a pooled node is all nodes of its cluster, or the kept one alone.
+    ``merges`` is True if a pooled node stands for its whole cluster (k-MIS, CellPool, DiffPool);
+    False if it stands for one kept node, and the others are dropped (TopK, SAG, LCPool).
     """
 
     merges: ClassVar[bool] = True
@@ -75,7 +76,8 @@ class Selection:
         by_graph = Assignment.of_entries(entries, S.weight)
         if is_traced():
             return cls(by_graph, batch)
-        found = checks.fetch(batch.bincount(minlength=graph.batch_size))
+        # On a GPU, where EMPTY is pending, ``batch`` may contain −1.
+        found = checks.fetch(counts_of(batch.clamp(min=0), graph.batch_size))
         return cls(by_graph, batch, Sizes(found, batch.device))
 
     @property

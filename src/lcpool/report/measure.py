@@ -27,7 +27,7 @@ class Measure:
 
     @property
     def digits(self) -> int:
-        return 2 if self.metric.percent else 3
+        return self.metric.digits
 
     @property
     def sign(self) -> float:

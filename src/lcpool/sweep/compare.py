@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from lcpool.data.load import Graphs
 from lcpool.progress import display
 from lcpool.settings import POOLS, RUNS, read_config_text, takes_settings
 from lcpool.sweep.engine import Engine, EngineError, in_short
 from lcpool.sweep.engines.execute import InlineEngine
 from lcpool.sweep.engines.local import LocalEngine, devices
-from lcpool.sweep.grid import DATASET, Dataset, Grid, Source, make_jobs
+from lcpool.sweep.grid import DATASET, Dataset, Grid, make_jobs
 from lcpool.sweep.run import Outcome, Sweep
 from lcpool.sweep.store import Store, StoreError
 from lcpool.train.device import pick_device
@@ -30,7 +31,7 @@ GUARD = (
 
 @takes_settings
 def compare(
-    datasets: Source | Sequence[str | Path] | Mapping[str, Source] = DATASET.default,
+    datasets: Graphs | Sequence[str | Path] | Mapping[str, Graphs] = DATASET.default,
     pool: str | Sequence[str] = POOLS,
     backbone: str | Sequence[str] | None = None,
     conv: str | Sequence[str] | None = None,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lcpool.data import GraphSet, Split, load_dataset
-from lcpool.data.load import is_path, read_dataset
+from lcpool.data.load import Graphs, is_path, read_dataset
 from lcpool.data.splits import MIN_GRAPHS, digest, resolved
 from lcpool.data.targets import with_task
 from lcpool.models import Architecture
@@ -43,8 +43,6 @@ from lcpool.train.tasks import TASKS
 
 PAPER_DATASETS = ("PROTEINS", "ENZYMES", "Mutagenicity", "DD", "NCI1", "COX2")
 
-Source = str | Path | GraphSet | Iterable[Any]  # what load_dataset takes
-
 
 @dataclass(frozen=True)
 class Dataset:
@@ -63,7 +61,7 @@ class Dataset:
     @classmethod
     def of(
         cls,
-        source: Source,
+        source: Graphs,
         root: str | Path | None = None,
         name: str | None = None,
         splits: Any = None,

@@ -20,7 +20,7 @@ from lcpool.spreadsheet import protected, unprotected
 from lcpool.sweep import predictions as packed
 from lcpool.sweep.columns import EXPORTED, KEY, NAMES
 from lcpool.sweep.predictions import KeptPredictions
-from lcpool.sweep.store import Store, unpack
+from lcpool.sweep.store import Store, unpack_curves
 
 Key = tuple[Any, ...]
 
@@ -94,7 +94,7 @@ class Results:
     def of(cls, store: Store) -> Results:
         """All runs of a store."""
         found = store.runs()
-        curves = {key(row): unpack(row["curves"]).astype(np.float32) for row in found}
+        curves = {key(row): unpack_curves(row["curves"]).astype(np.float32) for row in found}
         predictions = {key(row): packed.unpack(row["predictions"]) for row in found}
         # With max(), SQLite takes the other columns from the row that has it.
         failed = store.rows(

@@ -36,8 +36,8 @@ TICK = 0.5  # seconds between two looks at the clock
 POLL = 2.0  # seconds between two looks at what other commands have left
 # Time for stopping cleanly: at most so many seconds, and this share of a limit.
 GRACE, GRACE_SHARE = 10.0, 0.1
-# The most seconds of silence that one turn adds: a sweep that was itself stopped (Ctrl-Z) heard
-# nothing meanwhile.
+# One turn of the loop adds at most this to a job's silence: after Ctrl-Z the jobs must not look
+# hung.
 HEARING = 10.0
 # Rough times of a training step, relative to no pooling; only the order of jobs depends on them.
 COST = {"nopool": 1.0, "topkpool": 1.1, "sagpool": 1.3, "mincutpool": 1.4, "diffpool": 1.5,

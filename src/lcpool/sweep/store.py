@@ -365,13 +365,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def pack(curves: Sequence[Sequence[float]]) -> bytes:
+def pack_curves(curves: Sequence[Sequence[float]]) -> bytes:
     """Curves, one row per epoch, as bytes that keep every bit."""
     return zlib.compress(np.asarray(curves, "<f8").tobytes())
 
 
-def unpack(content: bytes) -> NDArray[np.float64]:
-    """The inverse of :func:`pack`."""
+def unpack_curves(content: bytes) -> NDArray[np.float64]:
+    """The inverse of :func:`pack_curves`."""
     return np.frombuffer(zlib.decompress(content), "<f8").reshape(-1, 3)
 
 

@@ -14,6 +14,7 @@ import torch
 
 from lcpool.data import GraphSet, load_dataset
 from lcpool.data.checks import warn_once
+from lcpool.data.load import Graphs
 from lcpool.data.splits import Scheme
 from lcpool.models import Architecture
 from lcpool.models.own import import_class
@@ -32,7 +33,7 @@ from lcpool.train.tensors import load_tensors
 
 @takes_settings
 def train(
-    dataset: str | Path | GraphSet | Iterable[Any],
+    dataset: Graphs,
     pool: str = Architecture.pool,
     backbone: str = Architecture.backbone,
     conv: str = Architecture.conv,
@@ -238,8 +239,6 @@ def own_code(architecture: Architecture) -> str:
 
 
 def _code(name: str) -> str:
-    if ":" not in name:
-        return ""
     try:
         source = Path(inspect.getfile(import_class(name))).read_bytes()
     except (OSError, TypeError):  # Defined in an interpreter, not in a file.

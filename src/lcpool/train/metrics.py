@@ -40,14 +40,23 @@ class Metric:
         """What stands behind a value in tables."""
         return " %" if self.percent else ""
 
+    @property
+    def digits(self) -> int:
+        """Decimals in tables."""
+        return 2 if self.percent else 3
+
     def written(self, value: float, digits: int | None = None) -> str:
         """A value as text.
 
         >>> METRICS["accuracy"].written(0.75), METRICS["rmse"].written(0.75)
         ('75.00 %', '0.750')
         """
-        digits = (2 if self.percent else 3) if digits is None else digits
+        digits = self.digits if digits is None else digits
         return f"{self.factor * value:.{digits}f}{self.unit}"
+
+    def short(self, value: float) -> str:
+        """A value for progress lines."""
+        return self.written(value, 1 if self.percent else 4)
 
 
 def mean_of_known(values: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from lcpool.data import GraphSet, Split, load_dataset
 from lcpool.data.columns import with_categories, with_words
 from lcpool.data.convert import are_integers, convert, lacks_features, single_graphs
 from lcpool.data.graphset import features_are_degrees, with_degrees
+from lcpool.data.load import Graphs
 from lcpool.models import Backbone
 from lcpool.notebook import card
 from lcpool.settings import TaskName, changed, unnamed
@@ -24,8 +26,6 @@ from lcpool.train.model_file import read_model, write_model
 from lcpool.train.tasks import TASKS, Task
 from lcpool.view.levels import PooledGraph, levels_of, recorded
 
-# What a model predicts: all that load_dataset takes.
-Graphs = str | Path | GraphSet | Iterable[Any] | Mapping[str, Any]
 # Names of classes, labels or values that a notebook shows.
 MOST_NAMES = 8
 # Graphs evaluated at a time (per run): without gradients they take little memory.
@@ -237,7 +237,7 @@ class Model:
         columns = self._columns(graphs)
         if columns is None:
             return
-        rows = [] if isinstance(graphs, str | Path | GraphSet) else single_graphs(graphs)
+        rows = [] if isinstance(graphs, str | os.PathLike | GraphSet) else single_graphs(graphs)
         if not rows or not all(isinstance(row, Data) for row in rows):
             rows = columns.to_graphs()
         numbered, truth = enumerate(rows), self._truth(columns)
@@ -258,8 +258,8 @@ class Model:
 
     def _truth(self, graphs: GraphSet) -> Sequence[Any]:
         """What is known of each graph, as :meth:`predict` would give it; None if nothing is."""
-        if graphs.task == self.kind == "classes" and graphs.classes:
-            return [graphs.classes[number] for number in graphs.targets.tolist()]
+        if graphs.task == self.kind == "classes":
+            return graphs.known()
         if graphs.task == self.kind and graphs.num_outputs == self.num_outputs:
             return [*graphs.y.cpu()]
         return [None] * len(graphs)
@@ -322,7 +322,7 @@ class Model:
                 )
             return graphs.targets.cpu()
         known = {label: number for number, label in enumerate(self.classes)}
-        labels = [graphs.classes[number] for number in graphs.targets.tolist()]
+        labels = graphs.known()
         for g, label in enumerate(labels):
             if label not in known:
                 listed = ", ".join(map(str, self.classes))
@@ -334,7 +334,7 @@ class Model:
 
     def _columns(self, graphs: Graphs) -> GraphSet | None:
         """The graphs in columns, or None if there are none."""
-        if isinstance(graphs, str | Path):
+        if isinstance(graphs, str | os.PathLike):
             graphs = load_dataset(graphs)
         if isinstance(graphs, GraphSet):
             return graphs if len(graphs) else None

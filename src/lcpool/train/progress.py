@@ -78,7 +78,7 @@ class TrainingProgress:
         train, val, value = (fmean(column) for column in zip(*now, strict=True))
         means = (
             f"training loss {train:.4f}, validation loss {val:.4f}, "
-            f"validation {trainer.metric.title} {_short(trainer.metric, value)}"
+            f"validation {trainer.metric.title} {trainer.metric.short(value)}"
         )
         return Board(
             run_columns(trainer.metric), [_cells(run, trainer) for run in self.runs], summary, means
@@ -91,10 +91,6 @@ def run_columns(metric: Metric) -> tuple[str, ...]:
         "run", "epoch", "training\nloss", "validation\nloss", f"validation\n{metric.title}",
         f"chosen by\n{metric.title}", "chosen by\nloss", "",
     )  # fmt: skip
-
-
-def _short(metric: Metric, value: float) -> str:
-    return metric.written(value, 1 if metric.percent else 4)
 
 
 def epochs_left(trainer: Trainer, num_runs: int) -> tuple[int, int]:
@@ -116,7 +112,7 @@ def _cells(run: Run, trainer: Trainer) -> tuple[str, ...]:
     state = "ended" if run.ended(trainer.protocol) else ""
     return (
         str(run.number), str(run.epochs), f"{train:.4f}", f"{val:.4f}",
-        _short(trainer.metric, value), *chosen, state if run.diverged is None else "diverged",
+        trainer.metric.short(value), *chosen, state if run.diverged is None else "diverged",
     )  # fmt: skip
 
 
@@ -127,6 +123,6 @@ def _ending(run: Run) -> str:
     by_metric, by_loss = run.choices.values()
     return (
         f"run {run.number} ended after {run.epochs} epochs; chosen by {metric.title}: "
-        f"{by_metric.epoch} ({_short(metric, by_metric.value)}), by loss: {by_loss.epoch} "
+        f"{by_metric.epoch} ({metric.short(by_metric.value)}), by loss: {by_loss.epoch} "
         f"({by_loss.loss:.4f})"
     )

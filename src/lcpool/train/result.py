@@ -191,7 +191,7 @@ class Result:
         counted, metric = len(self.known()), self.metric
         if not len(self.values()):
             return "all diverged"
-        digits = 2 if metric.percent else 3
+        digits = metric.digits
         spread = f" ± {self.std():.{digits}f}" if counted > 1 else ""
         return f"{self.mean():.{digits}f}{spread}{metric.unit}" if counted else "unknown"
 

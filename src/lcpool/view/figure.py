@@ -24,7 +24,7 @@ with needs("lab"):
     from matplotlib.legend_handler import HandlerTuple
     from matplotlib.lines import Line2D
 
-    from lcpool.view.layout import Array, has_cells, layout, places
+    from lcpool.view.layout import Array, layout, places
     from lcpool.view.marks import (
         DASHES,
         DROPPED,
@@ -141,7 +141,7 @@ def _legend(levels: Sequence[Level]) -> list[tuple[Any, str]]:
         return Line2D([], [], color=colour, **look)
 
     selects = [level for level in levels if level.perm is not None]
-    cells = [level for level in levels if has_cells(level)]
+    cells = [level for level in levels if level.has_cells]
     handles: list[tuple[Any, str]] = []
     if selects:
         handles.append((dot(PALETTE[0], 7), "kept"))

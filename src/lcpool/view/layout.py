@@ -24,6 +24,7 @@ SMALL, FINE, LARGE = 100, 300, 2000
 # New edges are bent, by this share of their length, where a node is as near to them as this and
 # there are few: at most so many per node.
 BEND, NEAR, FEW = 0.2, 0.15, 3
+GAP = 1.5  # between connected parts
 
 
 def layout(edge_index: Tensor, num_nodes: int) -> Array:
@@ -99,18 +100,18 @@ def _upright(place: Array) -> Array:
     return np.asarray(centred @ axes.T)
 
 
-def _side_by_side(where: Array, boxes: list[tuple[list[int], Array]], gap: float = 1.5) -> None:
+def _side_by_side(where: Array, boxes: list[tuple[list[int], Array]]) -> None:
     """Move the parts into rows, about as wide together as they are high."""
-    area = sum((box[0] + gap) * (box[1] + gap) for _, box in boxes)
+    area = sum((box[0] + GAP) * (box[1] + GAP) for _, box in boxes)
     widest = max([box[0] for _, box in boxes], default=0.0)
     limit = max(widest, 1.2 * math.sqrt(area))
     x = y = height = 0.0
     for members, box in boxes:
         if x > 0 and x + box[0] > limit:
-            x, y, height = 0.0, y - height - gap, 0.0
+            x, y, height = 0.0, y - height - GAP, 0.0
         left, bottom = where[members].min(axis=0)
         where[members] += np.array([x - left, y - bottom - box[1]])
-        x, height = x + box[0] + gap, max(height, box[1])
+        x, height = x + box[0] + GAP, max(height, box[1])
 
 
 def places(level: Level, before: Array) -> Array:
@@ -181,17 +182,6 @@ def bent(where: Array, joined: NDArray[np.int64]) -> list[Array]:
         (a, b), (x, y) = straight[edge], along[edge, 0]
         straight[edge] = a + t * (b - a) + 4 * t * (1 - t) * BEND * np.array([-y, x])
     return straight
-
-
-def is_soft(level: Level) -> bool:
-    """Whether a node has a part in several clusters, and none of these is a kept node."""
-    return level.perm is None and level.new is None and level.assignment is not None
-
-
-def has_cells(level: Level) -> bool:
-    """Whether some pooled node is made of several nodes, as far as the layer tells."""
-    labels = level.labels
-    return labels is not None and bool((labels[labels >= 0].bincount() > 1).any())
 
 
 def cell_colours(level: Level, colours: int) -> list[int]:

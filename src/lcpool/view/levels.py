@@ -55,6 +55,17 @@ class Level:
             return None
         return attr.reshape(-1).float()
 
+    @property
+    def is_soft(self) -> bool:
+        """Whether a node has a part in several clusters, and none of these is a kept node."""
+        return self.perm is None and self.new is None and self.assignment is not None
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether some pooled node is made of several nodes, as far as the layer tells."""
+        labels = self.labels
+        return labels is not None and bool((labels[labels >= 0].bincount() > 1).any())
+
     def __repr__(self) -> str:
         new = "" if self.new is None else f", {int(self.new.sum())} of them new"
         return f"Level({self.num_nodes} nodes, {self.edge_index.size(1)} edges{new})"

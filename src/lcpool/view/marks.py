@@ -20,7 +20,7 @@ with needs("lab"):
     from matplotlib.figure import Figure
     from scipy.spatial import cKDTree
 
-    from lcpool.view.layout import Array, bent, cell_colours, has_cells, is_soft
+    from lcpool.view.layout import Array, bent, cell_colours
 
 # After Okabe and Ito, and Tol: told apart by colour-blind readers (tests/view/test_colours.py).
 # Vermilion is for new edges. The page has the same ones, and others on a dark ground (show.css).
@@ -123,7 +123,7 @@ def members_on(axis: Axes, level: Level, before: Array, after: Array) -> None:
     No lines where every node has a part in every cluster: these are everywhere.
     """
     colours, largest = np.full(len(before), PALE, object), radius(axis, before)
-    if has_cells(level):
+    if level.has_cells:
         assert level.labels is not None
         tints = [pale(PALETTE[c]) for c in cell_colours(level, len(PALETTE))]
         of = level.labels.numpy()
@@ -134,7 +134,7 @@ def members_on(axis: Axes, level: Level, before: Array, after: Array) -> None:
             colors=list(colours[inside]), linewidths=0.7 * largest,
         )  # fmt: skip
         lines.set_capstyle("round")
-        if not is_soft(level):
+        if not level.is_soft:
             axis.add_collection(lines)
     area = 4 * (0.4 * largest) ** 2
     axis.scatter(before[:, 0], before[:, 1], s=area, c=list(colours), linewidths=0, zorder=1)
@@ -151,7 +151,7 @@ def looks(count: int, own: Level | None, following: Level | None) -> tuple[list[
     if level is None:
         return fill, size
     colours = [PALETTE[0]] * level.num_nodes
-    if has_cells(level):
+    if level.has_cells:
         colours = [PALETTE[c] for c in cell_colours(level, len(PALETTE))]
     if following is None:
         return colours, sizes(level)
@@ -170,7 +170,7 @@ def looks(count: int, own: Level | None, following: Level | None) -> tuple[list[
 def sizes(level: Level) -> Array:
     """The size of each pooled node, to 1: by its score, else by the nodes in it."""
     value = level.score
-    if value is None and has_cells(level):
+    if value is None and level.has_cells:
         assert level.labels is not None
         value = level.labels[level.labels >= 0].bincount(minlength=level.num_nodes)
     if value is None or not value.numel() or float(value.max()) <= float(value.min()):
@@ -192,7 +192,7 @@ def radius(axis: Axes, where: Array) -> float:
     return float(np.clip(found, 1.3, 8.0))
 
 
-def pale(colour: str, share: float = 0.3) -> str:
-    """The colour mixed with white."""
+def pale(colour: str) -> str:
+    """Three tenths of the colour, and white."""
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
+    return "#" + "".join(f"{round(255 - 0.3 * (255 - part)):02x}" for part in parts)

@@ -171,7 +171,7 @@ def level_record(level: Level) -> dict[str, Any]:
         "i": None if level.perm is None else level.perm.tolist(),
         "h": None if level.score is None else numbers(level.score),
         "c": None if level.labels is None else level.labels.tolist(),
-        "soft": level.perm is None and level.new is None,
+        "soft": level.is_soft,
     }
 
 

@@ -21,7 +21,7 @@ from lcpool.sweep.engine import (
 )
 from lcpool.sweep.engines import execute
 from lcpool.sweep.engines.execute import attempt, commit
-from lcpool.sweep.store import unpack
+from lcpool.sweep.store import unpack_curves
 from lcpool.train import Trainer, checkpoint, train
 from lcpool.train.faults import is_fault
 
@@ -57,7 +57,7 @@ def test_runs_of_both_splits_as_one_are_what_each_is_alone():
             device="cpu",
         )  # fmt: skip
         for run, row in zip(alone.runs, found[2 * position :], strict=False):
-            assert unpack(row["curves"]).tolist() == [list(curve) for curve in run.curves]
+            assert unpack_curves(row["curves"]).tolist() == [list(curve) for curve in run.curves]
             assert row["test_accuracy"] == 100 * run.test["accuracy"][0]
             assert row["test_accuracy_by_loss"] == 100 * run.test["loss"][0]
             assert row["epoch"] == run.choices["accuracy"].epoch

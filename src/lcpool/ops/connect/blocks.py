@@ -36,10 +36,11 @@ class RowSearch(Protocol):
 
 
 class Blocks:
-    """The edges of A' in blocks of rows, each computed when it is read.
+    """A list of the edges of A' in blocks of rows: each block is computed when you read it.
 
-    ``len(blocks)``, ``blocks[i]`` and ``for edges in blocks`` work as for a list. The graph is held
-    in 32-bit indices: ``edge_index`` may be deleted. Pickling computes no block.
+    ``len(blocks)``, ``blocks[i]`` and ``for edges in blocks`` work as for a list. It keeps its own
+    copy of the graph, so you may delete ``edge_index``: in 32-bit numbers where kernels are
+    compiled for the CPU, else in 64-bit ones. A pickle holds the graph, not the blocks.
 
     Attributes:
         rows: the pooled nodes whose edges each block holds.

@@ -1,4 +1,4 @@
-"""A' of graphs of which the host has bounds alone, on a GPU: neighbours in rows with room to spare.
+"""A' of padded graphs on a GPU, as padded rows of neighbours.
 
 The number of edges stays on the device: nothing synchronises, so that the step can be captured.
 """

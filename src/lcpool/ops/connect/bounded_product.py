@@ -1,4 +1,4 @@
-"""A' = S'ᵀ(A + I)S' and its weights, of graphs of which the host has bounds alone, on a GPU.
+"""A' = S'ᵀ(A + I)S' and its weights, of padded graphs on a GPU.
 
 A = Aᵀ, and S has an entry for each edge of A + I, numbered by target: the entries of a cluster are
 the row of the node that it is called after. With T = (A + I)S', the weights and their gradient are
@@ -26,13 +26,12 @@ from lcpool.graph.bounded import Bounded, BoundedEdges
 from lcpool.graph.capture import NotCapturableError
 from lcpool.graph.edges import Neighbours
 from lcpool.graph.precision import wide
+from lcpool.ops.connect import HOPS
 from lcpool.ops.connect.bounded import BLOCK, ENTRIES, clusters_within
 from lcpool.ops.connect.gpu import clusters_of, columns, row_times_column
 from lcpool.ops.launch import cdiv, kernel
 from lcpool.ops.topk import KeepPlan, Kept
 
-# S'ᵀ(A + I)S' joins kept nodes at most so many hops apart.
-HOPS = 3
 # Entries of S', and neighbours of their clusters, that a program multiplies at a time.
 ROWS, PRODUCTS = 16, 32
 
@@ -159,7 +158,7 @@ def write_with_loop(ptr, node, last, to_ptr, to_node, source, BLOCK: tl.constexp
 
 @triton.jit
 def row_of(i, batch, ends, graphs, first):
-    """The first cluster of a node's graph and their number; none for rows that are no nodes."""
+    """The first cluster of a node's graph and their number; none for padding rows."""
     zero, size = clusters_of(tl.load(batch + i), first)
     return zero, tl.where(i < tl.load(ends + graphs), size, 0)
 

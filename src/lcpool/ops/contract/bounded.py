@@ -1,4 +1,4 @@
-"""Clusters that share no node, and A' between them, of graphs of which the host has bounds alone.
+"""Clusters that share no node, and A' between them, of padded graphs.
 
 Nothing synchronises, and all shapes follow from the bounds, so that the step can be captured.
 """
@@ -23,7 +23,7 @@ from lcpool.ops.connect.gpu import ClusterLayout, fits
 def assign(label: Tensor, num_clusters: int, weight: Tensor | None) -> Assignment:
     """S of clusters that share no node, where s_ij is the ``weight`` of node i.
 
-    The label −1, of a node in no cluster or a row that is no node, makes no entry.
+    The label −1, of a node in no cluster or a padding row, makes no entry.
     """
     n, has = label.numel(), label >= 0
     nodes, ends = torch.arange(n, device=label.device), has.cumsum(0)
@@ -43,14 +43,14 @@ def number_centres(
     """The clusters of nodes that have the same centre, numbered in the order of their centres.
 
     Args:
-        centre: a node of its own cluster for each node, whose centre is itself.
-        order: all nodes, sorted by graph, and then all rows that are no nodes.
+        centre: for each node, the node that names its cluster; it is its own centre.
+        order: all nodes, sorted by graph, and then all padding rows.
         sizes: how many nodes each graph has.
         kept: how many clusters each graph has, if there is a better bound than its nodes.
 
     Returns:
-        The centre of each cluster, −1 in rows past the last; the cluster of each node, −1 for rows
-        that are no nodes; and the number of clusters of each graph.
+        The centre of each cluster, −1 in rows past the last; the cluster of each node, −1 for
+        padding rows; and the number of clusters of each graph.
     """
     n = order.numel()
     first = (centre[order] == order) & sizes.real  # a row of ``order`` is real where a node is

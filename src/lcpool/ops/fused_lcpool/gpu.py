@@ -11,7 +11,7 @@ from lcpool.graph.sizes import longest
 from lcpool.ops.fused_lcpool import GatedTopK, plain
 from lcpool.ops.launch import cdiv, kernel, power_of_2
 from lcpool.ops.message.gpu import add_differences, difference_gradients, launch_rows
-from lcpool.ops.topk.gpu import BLOCK, MAX_NODES, STEP, place_nodes
+from lcpool.ops.topk.gpu import BLOCK, MAX_COMPARED, STEP, place_nodes
 
 __all__ = [
     "combine", "combine_backward", "shifted_difference_backward", "shifted_difference_sum",
@@ -84,7 +84,7 @@ def summed_rows(F: Tensor) -> int:
 def softmax_topk_gate(
     x: Tensor, rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> GatedTopK:
-    if longest(counts) > MAX_NODES:
+    if longest(counts) > MAX_COMPARED:
         return plain.softmax_topk_gate(x, rank, counts, ptr, kept_ptr, num_kept)
     out, score, h = x.new_empty(num_kept, x.size(1)), x.new_empty(num_kept), torch.empty_like(rank)
     perm, batch = ptr.new_empty(num_kept), ptr.new_empty(num_kept)
@@ -101,7 +101,7 @@ def softmax_topk_gate_backward(
     grad: Tensor, grad_score: Tensor | None, x: Tensor, perm: Tensor, place: Tensor, h: Tensor,
     counts: Tensor, ptr: Tensor, kept_ptr: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    if longest(counts) > MAX_NODES:
+    if longest(counts) > MAX_COMPARED:
         return plain.softmax_topk_gate_backward(
             grad, grad_score, x, perm, place, h, counts, ptr, kept_ptr
         )

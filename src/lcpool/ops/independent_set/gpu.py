@@ -35,7 +35,7 @@ def independent_set(
         keep_first[(counts.numel(),)](
             rank, ptr, source, node, first, joined, values, before, none, min(k, none), BLOCK
         )
-    # A row that is no node, where the host has bounds alone, has joined nothing.
+    # A padding row has joined nothing.
     return order[joined.clamp(max=none - 1)]
 
 

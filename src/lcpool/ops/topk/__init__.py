@@ -68,25 +68,24 @@ def keep_counts(ratio: float, num_nodes: Tensor) -> Tensor:
     >>> keep_counts(1, torch.tensor([50, 0])), keep_counts(1.0, torch.tensor([50, 0]))
     (tensor([1, 0]), tensor([50,  0]))
     """
-    n = num_nodes.numpy()
+    return torch.from_numpy(np.asarray(_kept(ratio, num_nodes.numpy())))
+
+
+def _kept(ratio: float, n: Any) -> Any:
+    """:func:`keep_counts`, of numpy and of torch."""
     if isinstance(ratio, Integral):
-        k = np.minimum(n, min(int(ratio), 2**62))
-    else:
-        part = share(ratio)
-        k = (n * part.numerator + (part.denominator - 1)) // part.denominator
-        k = np.minimum(np.maximum(k, 1), n)
-    return torch.from_numpy(np.asarray(k))
+        return n.clip(max=min(int(ratio), 2**62))
+    part = share(ratio)
+    k = (n * part.numerator + (part.denominator - 1)) // part.denominator
+    return k.clip(min=1) * (n > 0)
 
 
 def kept_of(ratio: float, sizes: Bounded) -> Bounded:
-    """The same, of which the host has bounds: Σ⌈ratio · n⌉ ≤ ratio · Σn + graphs."""
-    n, graphs = sizes.ptr.diff(), sizes.counts.numel()
-    if isinstance(ratio, Integral):
-        k = n.clamp(max=int(ratio))
-    else:
-        part = share(ratio)
-        k = (n * part.numerator + (part.denominator - 1)) // part.denominator
-        k = k.clamp(min=1).minimum(n)
+    """:func:`keep_counts` on the device, for padded graphs, with an upper bound for the host.
+
+    Σ⌈ratio · n⌉ ≤ ratio · Σn + graphs.
+    """
+    k, graphs = _kept(ratio, sizes.ptr.diff()), sizes.counts.numel()
 
     def bound(nodes: int, graphs: int) -> int:
         most = graphs * ratio if isinstance(ratio, Integral) else int(share(ratio) * nodes) + graphs
@@ -126,7 +125,7 @@ class KeepPlan:
 class Kept(NamedTuple):
     """The kept nodes."""
 
-    perm: Tensor  # î, and −1 in rows that are no nodes where the host has bounds alone
+    perm: Tensor  # î, and −1 in padding rows
     batch: Tensor | None = None  # the graph of each, if there are several
     # The position of each input node in î, −1 if it is dropped; if that is known.
     place: Tensor | None = None

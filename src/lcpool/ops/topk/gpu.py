@@ -17,13 +17,13 @@ __all__ = ["gate", "gate_backward", "topk"]
 # Nodes of a program, and nodes that it compares them with at a time.
 BLOCK, STEP = 16, 256
 # In larger graphs, nodes are sorted rather than each compared with all others.
-MAX_NODES = 2**14
+MAX_COMPARED = 2**14
 
 
 def topk(
     rank: Tensor, counts: Tensor, ptr: Tensor, kept_ptr: Tensor, num_kept: int
 ) -> tuple[Tensor, Tensor]:
-    if longest(counts) > MAX_NODES:
+    if longest(counts) > MAX_COMPARED:
         return plain.topk(rank, counts, ptr, kept_ptr, num_kept)
     perm = torch.empty(num_kept, dtype=torch.int64, device=rank.device)
     batch = torch.empty_like(perm)

@@ -36,7 +36,7 @@ from lcpool.sweep.engine import (
     Task,
 )
 from lcpool.sweep.grid import Cell, Dataset
-from lcpool.sweep.store import Row, pack
+from lcpool.sweep.store import Row, pack_curves
 from lcpool.train import Run, Trainer
 from lcpool.train.api import own_code
 from lcpool.train.checkpoint import Checkpoint
@@ -145,7 +145,7 @@ def train_stack(
         notes.clear()
         going = sum(not run.ended(trainer.protocol) for run in trainer.runs)
         value = fmean(run.curves[-1][2] for run in trainer.runs)
-        shown = trainer.metric.written(value, 1 if trainer.metric.percent else 4)
+        shown = trainer.metric.short(value)
         yield EpochDone(trainer.epoch, going, len(runs), shown)
     yield from map(Noted, notes)
     if trainer.tested:
@@ -203,7 +203,7 @@ def figures(run: Run, task: str = "classes") -> Row:
         "task": task,
         "metric": run.metric,
         "largest_class": _known(100 * run.largest_class),
-        "curves": pack(run.curves),
+        "curves": pack_curves(run.curves),
         "predictions": predictions.pack(predictions.of_run(run)),
     }
 

@@ -30,7 +30,6 @@ READY, STOP = "ready", "stop"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 END_SECONDS = 10.0  # for a process to end after its pipe was closed
 LOG_CHARACTERS = 20_000  # how much of what a dead worker printed is kept
-TRY_SECONDS = 300.0  # for the call of a user's pooling on a tiny graph
 
 
 class Worker:
@@ -176,34 +175,3 @@ def manner(code: int | None) -> str:
     if code < 0:
         return f"the worker process was killed by {signal.Signals(-code).name}"
     return f"the worker process ended with status {code}"
-
-
-def try_out(check: Callable[..., None], name: str, *arguments: Any) -> None:
-    """Call ``check(name, *arguments)`` in its own process, as a user's class may do anything.
-
-    Raises:
-        ValueError: with the message of what the check raised, or if it did not return.
-    """
-    pipe, process = start_process(_answer, check, name, *arguments)
-    try:
-        silent = f"a call of '{name}' on a tiny graph has not ended after {TRY_SECONDS:.0f} s."
-        wrong = pipe.recv() if pipe.poll(TRY_SECONDS) else silent
-    except EOFError:
-        process.join()
-        how = manner(process.exitcode)
-        wrong = f"a call of '{name}' on a tiny graph did not return: {how}."
-    finally:
-        process.kill()
-        process.join()
-    if wrong is not None:
-        raise ValueError(wrong)
-
-
-def _answer(pipe: Connection, check: Callable[..., None], *arguments: Any) -> None:
-    os.dup2(2, 1)  # What it prints must not get into the results on stdout.
-    try:
-        check(*arguments)
-    except Exception as error:
-        pipe.send(str(error))
-    else:
-        pipe.send(None)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from lcpool.data import GraphBatch, GraphSet
-from lcpool.graph.capture import NotCapturableError, host_apart
+from lcpool.graph.capture import NotCapturableError, without_copies
 from lcpool.train.stack import Stack
 from lcpool.train.stack.feed import Columns, Feed, NotCountedError
 
@@ -119,7 +119,7 @@ class Replayed:
             self.captured.replay()
 
     def _work(self) -> None:
-        with host_apart():
+        with without_copies():
             picked = self.table.index_select(0, self.step).view(-1)
             self.work(self.feed.cut(picked), self.step)
             self.step += 1
@@ -198,7 +198,7 @@ class Steps:
         self.stack.model.eval()  # no running statistics are changed
         picked = batches[0].to(self.total.device)
         try:
-            with host_apart(), refused_waits(picked.device), torch.set_grad_enabled(gradients):
+            with without_copies(), refused_waits(picked.device), torch.set_grad_enabled(gradients):
                 batch = feed.cut(picked)
                 loss = self.losses(self.stack(batch, self.runs), batch).sum()
                 if gradients:
