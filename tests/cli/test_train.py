@@ -336,7 +336,9 @@ def test_a_pooling_of_ones_own_from_the_current_folder(
     done = lcpool_train(*SMALL, "--pool", "pool_of_my_own:Mine", "--epochs", 1, "--json")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["stack"] == 1
-    assert len(naming(done.stderr, "Mine")) == 1  # why the runs were not stacked
+    begins, why, *_ = naming(done.stderr, "Mine")
+    assert numbers(begins) == [600, 2]
+    assert why.startswith("lcpool: ")  # why the runs were not stacked
 
 
 def test_memory_that_does_not_suffice(lcpool_train: Callable, monkeypatch: pytest.MonkeyPatch):
@@ -372,6 +374,7 @@ def test_ctrl_c_and_the_same_command_continues():
     """The second time with a terminal for stderr, whose live table must not get into the JSON."""
     command = [sys.executable, "-m", "lcpool", "train", *SMALL, "--epochs", "8", "--json"]
     first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert numbers(first.stderr.readline()) == [600, 2]  # graphs and runs, at once
     assert "1/8" in first.stderr.readline()
     time.sleep(0.05)  # Into the second epoch, which is finished first.
     first.send_signal(signal.SIGINT)
@@ -414,7 +417,8 @@ def test_what_was_finished_before_is_kept_and_what_is_damaged_starts_over(
     assert lcpool_train(*command).exit_code == 0
     again = lcpool_train(*command).stderr
     assert ended(again) == []
-    assert numbers(again) == [0, 2]  # the first and the last of the runs that were kept
+    _, kept = again.splitlines()
+    assert numbers(kept) == [0, 2]  # the first and the last of the runs that were kept
     monkeypatch.undo()
     _, _, last = sorted(tmp_path.glob("*.ckpt"), key=lambda path: path.stat().st_mtime_ns)
     last.write_bytes(b"half")

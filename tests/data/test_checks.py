@@ -147,10 +147,10 @@ def test_the_papers_sets_load_without_a_warning(real: Callable, name: str):
 
 @pytest.mark.slow
 def test_a_command_warns_in_one_line(write_tu: Callable):
-    """Two graphs are too few to train on, which is reported after it."""
+    """Two graphs are too few to train on, which is reported last."""
     folder = write_tu(edge_labels="1\n2\n" * 7)
     command = [sys.executable, "-m", "lcpool", "train", str(folder), "--epochs", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    warning, refusal = done.stderr.splitlines()
+    warning, _, refusal = done.stderr.splitlines()
     assert ("TOY" in warning, "edge" in warning, "edge" in refusal) == (True, True, False)
     assert done.returncode == 2

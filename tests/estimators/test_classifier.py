@@ -147,7 +147,7 @@ BAD = {
     "no graphs": ([], None, "empty"),
     "two graphs": (GRAPHS[:2], ["a", "b"], "class 'a'"),
     "no targets": (GRAPHS, None, "pass y"),
-    "one class": (GRAPHS, ["a"] * 40, "two classes"),
+    "one class": (GRAPHS, ["a"] * 40, "one class"),
     "too few": (GRAPHS, WORDS[:39], "39 targets for 40 graphs"),
     "too many": (GRAPHS[:39], WORDS, "40 targets for 39 graphs"),
     "a single graph": (GRAPHS, ["once", *["a", "b"] * 19, "a"], "class 'once'"),
