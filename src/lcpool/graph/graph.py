@@ -211,7 +211,8 @@ def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
         if isinstance(x, dict):
             wanted = f"the features and edges of one node type: {name}['paper'], for example"
         raise TypeError(
-            f"'{name}' must be a dense tensor of floating-point features, not {kind}. Pass {wanted}."
+            f"'{name}' must be a dense tensor of floating-point features, not {kind}. "
+            f"Pass {wanted}."
         )
     if like is not None:
         check_device(name, x, like)
