@@ -325,3 +325,17 @@ def test_what_is_missing_or_unknown_is_named(
 ):
     with pytest.raises(DatasetError, match=where):
         load_dataset(write(**{kind: TABLES[kind].replace(old, new)}))
+
+
+def test_graphs_without_edges_and_without_a_table_of_nodes_are_named(write: Callable):
+    folder = write(nodes=None)
+    with pytest.warns(DataWarning, match=r"edges\.csv: .*2 of 4 graphs: 'b', 'd'"):
+        graphs = load_dataset(folder)
+    assert graphs.node_counts.tolist() == [3, 0, 2, 0]
+
+
+def test_a_number_among_words_names_both_rows():
+    nodes = {"graph": [0] * 3, "node": [0, 1, 2], "charge": [1.0, 2.0, "three"]}
+    tables = {"edges": {"graph": [0], "u": [0], "v": [1]}, "nodes": nodes}
+    with pytest.raises(DatasetError, match=r"row 0: 'charge' is 1\.0.*row 2: 'three'"):
+        load_dataset({kind: pd.DataFrame(table) for kind, table in tables.items()})

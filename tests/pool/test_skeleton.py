@@ -46,6 +46,17 @@ def test_a_checked_graph_is_taken_in_place_of_x_or_of_the_edges(name):
 
 
 @every
+def test_arrays_and_dicts_are_refused_by_name(name):
+    pool = make(name)
+    with pytest.raises(TypeError, match=r"as_tensor\(edge_index\)"):
+        pool(X, PATH.tolist())
+    with pytest.raises(TypeError, match=r"as_tensor\(batch\)"):
+        pool(X, PATH, batch=[0] * len(X))
+    with pytest.raises(TypeError, match=r"'x' .*dict"):
+        pool({"a": X}, PATH)
+
+
+@every
 def test_the_four_steps_are_what_a_call_takes(name):
     pool, graph = make(name), Graph.of(X, PATH)
     if name == "asap":

@@ -105,6 +105,8 @@ def test_what_does_not_fit_is_refused(graph: Data):
         lcpool.draw(Batch.from_data_list([graph, graph]), out)
     with pytest.raises(TypeError, match="Tensor"):
         lcpool.draw(graph, [torch.ones(2)])
+    with pytest.raises(TypeError, match="TopKPooling"):
+        lcpool.draw(graph, lcpool.TopKPooling(1))
     with pytest.raises(ValueError, match="pos"):
         lcpool.draw(Data(x=graph.x, edge_index=PATH, pos=torch.full((4, 2), torch.nan)), out)
     with pytest.raises(ValueError, match="titles"):

@@ -60,7 +60,7 @@ def show(
         with whole_file(out) as file:
             for piece in page(pooled, about(loaded, graphs)):
                 file.write(piece.encode())
-        say(f"{len(graphs)} graphs are in {out} ({out.stat().st_size / 2**20:.1f} MiB)")
+        say(f"{len(graphs)} graphs are in {out}")
         if browser and not webbrowser.open(out.absolute().as_uri()):
             say(f"no browser was found: open {out} in one.")
 

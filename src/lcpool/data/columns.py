@@ -184,11 +184,14 @@ def features(
 def _levels(where: str, place: Callable[[int], str], column: Column) -> tuple[str, ...]:
     """The words that a column has or can have."""
     for row, word in enumerate(column.values):
+        if word is None:
+            raise DatasetError(f"{place(row)}: '{column.name}' is missing.")
         if not isinstance(word, str):
-            problem = (
-                "is missing" if word is None else f"is {repr(word)[:40]}, but others are words"
+            other = next(n for n, value in enumerate(column.values) if isinstance(value, str))
+            raise DatasetError(
+                f"{place(row)}: '{column.name}' is {repr(word)[:40]}, but {place(other)}: "
+                f"{repr(column.values[other])[:40]}. Pass words for all, or for none."
             )
-            raise DatasetError(f"{place(row)}: '{column.name}' {problem}.")
     levels = column.levels or tuple(sorted(set(column.values)))
     if len(levels) > MAX_SPAN:
         raise DatasetError(

@@ -278,6 +278,12 @@ def graphs_of(
         raise DatasetError(f"{edges.where}: the column '{other}' must be called 'graph'.")
     numbers = _graph_numbers(graphs, nodes, edges)
     node_of, graph = _nodes(numbers, graphs, nodes, edges)
+    there = set(graph.tolist())
+    if nodes is None and (empty := [name for name, n in numbers.items() if n not in there]):
+        warn_once(
+            f"{edges.where}: no edges, so no nodes, in {len(empty)} of {len(numbers)} graphs: "
+            f"{some(empty)}. A table 'nodes' lists nodes without edges."
+        )
     ends = _ends(numbers, graphs, node_of, graph, edges)
     x, words = (None, ()) if nodes is None else nodes.features("graph", "node")
     attr, edge_words = edges.features("graph", "source", "target", "u", "v")

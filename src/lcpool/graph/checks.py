@@ -98,8 +98,9 @@ def check_index(name: str, index: Any, like: Tensor | None = None, widen: bool =
     if not isinstance(index, Tensor) or index.layout != torch.strided:
         kind = index.layout if isinstance(index, Tensor) else type(index).__name__
         raise TypeError(
-            f"'{name}' must be a dense tensor of indices, not {kind}. For a sparse adjacency pass "
-            f"its edges as a [2, num_edges] tensor (torch_geometric.utils.to_edge_index)."
+            f"'{name}' must be a dense tensor of indices, not {kind}: pass "
+            f"torch.as_tensor({name}), or for a sparse adjacency its edges as a [2, num_edges] "
+            f"tensor (torch_geometric.utils.to_edge_index)."
         )
     if index.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"'{name}' must hold int64 indices, not {index.dtype}: {name}.long().")

@@ -207,9 +207,12 @@ def check_features(name: str, x: Any, like: Tensor | None = None) -> Tensor:
         kind = type(x).__name__
         if isinstance(x, Tensor):
             kind = str(x.dtype) if x.layout == torch.strided else f"{x.layout} of {x.dtype}"
+        wanted = f"torch.as_tensor({name}).float() for numbers of another type"
+        if isinstance(x, dict):
+            wanted = f"the features and edges of one node type: {name}['paper'], for example"
         raise TypeError(
-            f"'{name}' must be a dense tensor of floating-point features, not {kind}. Pass "
-            f"torch.as_tensor({name}).float() for numbers of another type."
+            f"'{name}' must be a dense tensor of floating-point features, not {kind}. "
+            f"Pass {wanted}."
         )
     if like is not None:
         check_device(name, x, like)

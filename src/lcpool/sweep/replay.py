@@ -62,7 +62,7 @@ def find(store: Store, name: str) -> Row:
     if not fitting:
         raise StoreError(
             f"no run '{name}' in {store.path}: write DATASET/BACKBONE/CONV/POOL/RUN, or some of "
-            "these names, with settings as ratio=0.25."
+            "these names and settings such as ratio=0.25; the number of the run comes last."
         )
     if len(fitting) > 1:
         marks = labels([_settings(row) for row in fitting])
@@ -74,7 +74,8 @@ def find(store: Store, name: str) -> Row:
         if len(found) > 4:
             found[4:] = [f"and {len(found) - 4} more"]
         raise StoreError(
-            f"'{name}' could be {'; '.join(found)}: add names, a setting, or the cell's id."
+            f"'{name}' could be {'; '.join(found)}: add names, a setting, or the cell's id, "
+            "before the number of the run."
         )
     return fitting[0]
 

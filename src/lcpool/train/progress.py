@@ -68,11 +68,12 @@ class TrainingProgress:
         going = sum(not run.ended(protocol) for run in self.runs)
         waiting = self.num_runs - 1 - self.runs[-1].number
         fewest, most = epochs_left(trainer, self.num_runs)
+        left = dict.fromkeys((clock(fewest * pace), clock(most * pace)))  # once where they agree
         summary = (
             f"epoch {trainer.epoch}/{protocol.epochs} · {going} of {self.num_runs} runs going"
             + (f", {waiting} waiting" if waiting else "")
             + f" · {pace:.2f} s per epoch"
-            + (f" · left: {clock(fewest * pace)} to {clock(most * pace)}" if most else "")
+            + (f" · left: {' to '.join(left)}" if most else "")
         )
         now = [run.curves[-1] for run in trainer.runs if run.epochs == trainer.epoch]
         train, val, value = (fmean(column) for column in zip(*now, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -208,13 +208,14 @@ def _levels(edges: Tensor, count: int, pooled: Any) -> tuple[Level, ...]:
         if not torch.equal(pairs(pooled.graph.edge_index)[0], pairs(edges)[0]):
             raise ValueError("'pooled' is of a graph with other edges than 'graph' has.")
         return levels
-    outputs = [pooled] if isinstance(pooled, Pooled) else list(pooled)
+    several = isinstance(pooled, Iterable) and not isinstance(pooled, Pooled)
+    outputs = list(pooled) if several else [pooled]
     before, found = Graph.of(torch.zeros(count, 1), edges), []
     for out in outputs:
         if not isinstance(out, Pooled):
             raise TypeError(
-                f"'pooled' must come from Model.pooled or from a pooling, not be "
-                f"{type(out).__name__}."
+                f"'pooled' must be what a pooling returned, a list of such, or one item of "
+                f"Model.pooled(graphs), not {'a list of ' if several else ''}{type(out).__name__}."
             )
         known = before.num_nodes if out.made is None else out.assignment.num_nodes
         if known != before.num_nodes:
