@@ -52,6 +52,7 @@ class Columns:
     """
 
     def __init__(self, graphs: GraphSet) -> None:
+        graphs.check()  # kernels trust what is in a batch
         if graphs.x.dtype != torch.float32 and graphs.x.is_cuda:
             raise NotCapturableError("features are not float32, for which there are no kernels")
         if not graphs.undirected:
