@@ -68,7 +68,7 @@ def step_of(trainer: Trainer, eager: Trainer | None) -> Step | None:
     """What a step takes; None if it cannot be captured."""
     for _ in range(3):  # the first compiles, the second captures
         trainer.train_epoch()
-    if trainer._steps is None:
+    if trainer._steps is None or trainer.notes:
         return None
     replayed = max(trainer._steps.training.values(), key=lambda one: one.feed.size)
     count = min(REPLAYS, len(replayed.table))

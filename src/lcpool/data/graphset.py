@@ -241,8 +241,12 @@ class GraphSet:
         """A batch for each of several ``index``; on a GPU, several are made at once."""
         for part in parts:
             self._check_graphs(part)
-        self._checked  # noqa: B018 - once: kernels trust what is in a batch
+        self.check()  # kernels trust what is in a batch
         return cut_batches(self, parts)
+
+    def check(self) -> None:
+        """Raise a ``DatasetError`` unless the columns fit together; they are read once."""
+        self._checked  # noqa: B018
 
     def subset(self, index: Tensor) -> GraphSet:
         """The graphs ``index``, in that order, as a set with the same classes and labels."""

@@ -143,17 +143,23 @@ class Trainer:
                     [val.get(a) for a in self.places] if scored else None, EVAL_BATCH,
                 )  # fmt: skip
         except Exception as error:
-            no_room = is_out_of_memory(error)
-            # A smaller stack may fit into memory; later it would have to begin again.
-            if is_fault(error) or (no_room and len(self.places) > 1 and not self.epoch):
+            if is_fault(error):
                 raise
+            self._launch(error)
             self.capture = False
             self._drop_steps()
-            why = str(error) if isinstance(error, NotCapturableError) else repr(error)
-            if no_room:
-                why = "the GPU has too little memory for it; fewer runs as one (stack) need less"
-            self.notes.append(f"training steps are not captured, which takes longer: {why}.")
         return self._steps
+
+    def _launch(self, error: Exception) -> None:
+        """Note why steps are launched one by one; raise where a smaller stack would be better."""
+        no_room = is_out_of_memory(error)
+        # Later it would have to begin again.
+        if no_room and len(self.places) > 1 and not self.epoch:
+            raise error
+        why = str(error) if isinstance(error, NotCapturableError) else repr(error)
+        if no_room:
+            why = "the GPU has too little memory for it; fewer runs as one (stack) need less"
+        self.notes.append(f"training steps are not captured, which takes longer: {why}.")
 
     def _make_steps(self) -> Steps:
         from lcpool.train.stack.captured import Steps, columns_of
@@ -171,7 +177,7 @@ class Trainer:
             return run_losses(out, batch, runs, self.task, scale)
 
         columns = columns_of(self.graphs)
-        return Steps(self.stack, columns, losses, self.optimizer, self._rooms)
+        return Steps(self.stack, columns, losses, self.optimizer, self._launch, self._rooms)
 
     def _drop_steps(self) -> None:
         """Forget captured steps: the stack changes."""

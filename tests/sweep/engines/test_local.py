@@ -150,6 +150,16 @@ def test_workers_have_the_environment_of_mps(tmp_path, monkeypatch, engine):
     assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
 
 
+def test_workers_have_the_environment_of_this_process(tmp_path, monkeypatch, engine):
+    """Not that of when the server began that they are forked from: it may name another GPU."""
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    assert sweep(tmp_path / "a.sqlite", small_jobs(["nopool"]), engine).complete == 1
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "pretended")
+    jobs = small_jobs(["sweep.poolings:UnderMPS"])
+    other = LocalEngine([CPU], 1, tmp_path / "other", jobs=1)
+    assert sweep(tmp_path / "b.sqlite", jobs, other).complete == 1
+
+
 # A process that has used a GPU cannot fork others that do.
 IMPORTS = """
 import importlib, sys

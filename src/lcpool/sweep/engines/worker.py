@@ -33,14 +33,16 @@ LOG_CHARACTERS = 20_000  # how much of what a dead worker printed is kept
 
 
 class Worker:
-    """A worker process; what it prints goes to the file ``log``."""
+    """A worker process with this environment and more; what it prints goes to the file ``log``."""
 
     def __init__(
         self, device: torch.device, threads: int, log: Path, environment: Mapping[str, str]
     ) -> None:
         self.log, self.ready = log, False
         self.task: Task | None = None
-        self.pipe, self.process = start_process(serve, device, threads, log, environment)
+        # The server that processes are forked from may have begun with another environment.
+        whole = {**os.environ, **environment}
+        self.pipe, self.process = start_process(serve, device, threads, log, whole)
 
     def give(self, task: Task) -> None:
         """Give it a task, now or as soon as it is ready."""

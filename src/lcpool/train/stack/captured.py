@@ -9,11 +9,13 @@ step.
 
 from __future__ import annotations
 
+import copy
 import gc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -30,15 +32,21 @@ Orders = Sequence[Sequence[Tensor] | None]
 Indices = Sequence[Tensor | None]
 # The rooms of the feeds of training (True) and of scoring, by the number of graphs of each run.
 Rooms = dict[bool, dict[int, dict[Any, int]]]
+_columns: WeakKeyDictionary[GraphSet, Columns] = WeakKeyDictionary()
 
 
 class Capturer:
-    """Captures CUDA graphs that share their memory, as they are never replayed at once."""
+    """Captures CUDA graphs that share their memory, as they are never replayed at once.
 
-    def __init__(self, device: torch.device) -> None:
+    Where that fails, as in too little memory, ``failed`` is called with the error, and nothing more
+    is captured.
+    """
+
+    def __init__(self, device: torch.device, failed: Callable[[Exception], None]) -> None:
         # Autograd works on the stream of a parameter's first use, which must not be the default.
         self.stream: Any = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
+        self.failed, self.works = failed, True
 
     def aside(self, work: Callable[[], None]) -> None:
         """Call ``work`` on the stream of captures."""
@@ -50,29 +58,43 @@ class Capturer:
             current.wait_stream(self.stream)
 
     def capture(self, work: Callable[[], None]) -> Any:
-        """What ``work`` does, as a graph to be replayed."""
-        graph: Any = torch.cuda.CUDAGraph()
+        """What ``work`` does, as a graph to be replayed; None if that failed.
+
+        In either case nothing was computed yet.
+        """
         # Garbage may be earlier graphs: freeing these during a capture would end it.
         collects = gc.isenabled()
         gc.disable()
         try:
-            with (
-                torch.cuda.device(self.stream.device),
-                torch.cuda.graph(
-                    graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
-                ),
-            ):
-                work()
+            return self._graph_of(work)
+        except Exception as error:
+            self.works = False
+            # The end of a capture that was broken off may fail, too: then the first error counts.
+            first = error.__context__
+            self.failed(first if isinstance(first, Exception) else error)
+            return None
         finally:
             if collects:
                 gc.enable()
+
+    def _graph_of(self, work: Callable[[], None]) -> Any:
+        graph: Any = torch.cuda.CUDAGraph()
+        with (
+            torch.cuda.device(self.stream.device),
+            torch.cuda.stream(self.stream),  # torch.cuda.graph does not leave it if it fails
+            torch.cuda.graph(
+                graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
+            ),
+        ):
+            work()
         return graph
 
 
 class Replayed:
     """``work(batch, step)`` for one batch after the other of one shape; ``step`` counts them.
 
-    The first call works as usual, which compiles kernels; the second is captured.
+    The first call works as usual, which compiles kernels; the second is captured. Where that fails,
+    all are as usual.
 
     Args:
         feed: makes the batches.
@@ -109,13 +131,15 @@ class Replayed:
                 self.captured.replay()
 
     def _first_ones(self) -> None:
-        if self.capturer is None:
-            self._work()
-        elif not self.warm:
-            self.capturer.aside(self._work)
-            self.warm = True
-        else:
+        if self.capturer is not None and self.capturer.works:
+            if not self.warm:
+                self.capturer.aside(self._work)
+                self.warm = True
+                return
             self.captured = self.capturer.capture(self._work)
+        if self.captured is None:
+            self._work()
+        else:
             self.captured.replay()
 
     def _work(self) -> None:
@@ -140,6 +164,8 @@ class Steps:
         columns: the graphs.
         losses: the training loss of each run, from the output of the stack and the batch.
         optimizer: of the parameters of the stack.
+        failed: called with the error if a capture fails; steps are launched one by one from then
+            on. It may raise.
         rooms: those of :meth:`rooms`, to go on with the same shapes.
     """
 
@@ -149,6 +175,7 @@ class Steps:
         columns: Columns,
         losses: Callable[[Any, GraphBatch], Tensor],
         optimizer: torch.optim.Optimizer,
+        failed: Callable[[Exception], None],
         rooms: Rooms | None = None,
     ) -> None:
         self.stack, self.columns, self.runs = stack, columns, stack.runs
@@ -157,7 +184,7 @@ class Steps:
         self.given, self.hops = rooms or {}, {1.0}
         device = columns.graphs.x.device
         self.total = torch.zeros(self.runs, dtype=torch.float64, device=device)
-        self.capturer = Capturer(device) if device.type == "cuda" else None
+        self.capturer = Capturer(device, failed) if device.type == "cuda" else None
         self.training: dict[int, Replayed] = {}
         self.scoring: dict[int, Replayed] = {}
         self.steps: list[tuple[int, int]] = []  # how many of each size
@@ -297,10 +324,9 @@ def refused_waits(device: torch.device) -> Iterator[None]:
 
 def columns_of(graphs: GraphSet) -> Columns:
     """The columns of a set, made once for all its trainings, and freed with it."""
-    found: Columns | None = vars(graphs).get("columns")
-    if found is None:
-        found = vars(graphs)["columns"] = Columns(graphs)
-    return found
+    if graphs not in _columns:
+        _columns[graphs] = Columns(copy.copy(graphs))  # with the set itself it would not be freed
+    return _columns[graphs]
 
 
 def equal_parts(counts: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -45,13 +45,15 @@ class Columns:
 
     Attributes:
         empty: the number of the empty graph, the last.
-        sizes: the number of nodes and of edges of each graph, ``[2, graphs + 1]``.
+        sizes: the number of nodes and of edges of each graph, ``[2, graphs + 1]``, on the device.
+        of_graph: the same on the host.
         first: the first node and the first edge of each.
         ptr, node: the neighbours of each node, as nodes of the whole set.
-        reach: for each t, how many pairs of nodes of a graph are at most t hops apart at most.
+        distinct: no edge occurs twice.
     """
 
     def __init__(self, graphs: GraphSet) -> None:
+        graphs.check()  # kernels trust what is in a batch
         if graphs.x.dtype != torch.float32 and graphs.x.is_cuda:
             raise NotCapturableError("features are not float32, for which there are no kernels")
         if not graphs.undirected:
@@ -73,9 +75,10 @@ class Columns:
         self._reach: dict[float, Tensor] = {}
 
     def reach(self, hops: float) -> Tensor:
-        """No more pairs of nodes of each graph than this are at most ``hops`` apart, on the host.
+        """An upper bound on the pairs of nodes at most ``hops`` apart in each graph, on the host.
 
-        Neighbours count as often as there are edges between them.
+        For one hop the number of edges, repeated ones and self-loops included; up to three hops,
+        the pairs are counted; for more, all pairs of nodes of the graph.
         """
         if hops not in self._reach:
             self._reach[hops] = self._count_reach(hops)
