@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lcpool.report.cells import agreeing
 from lcpool.report.verdict import SURE, Verdict
-from lcpool.report.words import listed, signed
+from lcpool.words import listed, signed
 from paper import choosing
 from paper.claims import SUPPORTED, UNDECIDED, Claim
 from paper.names import named

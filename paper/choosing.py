@@ -18,7 +18,7 @@ from lcpool.report.comparison import (
 from lcpool.report.statistics import ALPHA, Difference, over_datasets
 from lcpool.report.tables import Markdown
 from lcpool.report.verdict import Verdict, Verdicts
-from lcpool.report.words import count, listed, signed
+from lcpool.words import count, listed, signed
 from paper.names import named
 from paper.published import OURS
 

@@ -9,8 +9,8 @@ import pandas as pd
 from lcpool.report.cells import CELL, GROUP, select
 from lcpool.report.comparison import Comparison
 from lcpool.report.verdict import Verdicts
-from lcpool.report.words import listed, signed
 from lcpool.sweep.results import Results
+from lcpool.words import listed, signed
 from paper.names import named
 from paper.published import OURS, in_paper_order
 from paper.report import PaperReport, as_paper

@@ -12,7 +12,7 @@ import pandas as pd
 
 from lcpool.report.tables import Markdown
 from lcpool.report.verdict import Verdict
-from lcpool.report.words import listed, signed
+from lcpool.words import listed, signed
 from paper import choosing
 from paper.audit import Audit
 from paper.names import named

@@ -16,9 +16,9 @@ from lcpool.report.findings import left_out_in_words
 from lcpool.report.page import DifferenceTable, page, splits_sheet
 from lcpool.report.statistics import FEWEST_RUNS
 from lcpool.report.verdict import Verdicts
-from lcpool.report.words import listed
 from lcpool.settings import PAPER_CONVS
 from lcpool.sweep.results import Results
+from lcpool.words import listed
 from paper.claims import Claim, claims
 from paper.datasets import paper_datasets
 from paper.published import OURS, VARIANT, in_paper_order, reference

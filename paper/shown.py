@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lcpool.report.tables import Markdown
 from lcpool.report.verdict import POWER, Verdicts
-from lcpool.report.words import signed
+from lcpool.words import signed
 from paper.names import named
 
 STYLE = Markdown()

@@ -23,10 +23,10 @@ from lcpool.report.findings import findings
 from lcpool.report.statistics import Difference, over_splits
 from lcpool.report.tables import Markdown, verdict_rows
 from lcpool.report.verdict import FAMILIES, Verdict, paired
-from lcpool.report.words import listed, signed
 from lcpool.settings import PAPER_CONVS, config_text, read_config_text
 from lcpool.sweep.grid import PAPER_DATASETS, Grid, read_grids
 from lcpool.sweep.results import Results
+from lcpool.words import listed, signed
 
 HERE = Path(__file__).parent
 COMMAND = "python -m experiments.benchmark.analysis"

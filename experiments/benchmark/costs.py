@@ -28,13 +28,13 @@ from lcpool.report.plots import colours, tag
 from lcpool.report.statistics import Difference, over_datasets
 from lcpool.report.verdict import paired
 from lcpool.report.verdict_plots import trade_off
-from lcpool.report.words import listed
 from lcpool.settings import PAPER_CONVS
 from lcpool.sweep.grid import read_grids
 from lcpool.sweep.results import Results
 from lcpool.train import Protocol
 from lcpool.train.device import step_memory
 from lcpool.train.loop import initial_model
+from lcpool.words import listed
 
 COMMAND = "python -m experiments.benchmark.costs"
 BEFORE = "none"

@@ -14,10 +14,10 @@ from lcpool.models import Architecture
 from lcpool.report.hierarchical import Regions
 from lcpool.report.statistics import ALPHA, holm, over_splits
 from lcpool.report.verdict import Verdict
-from lcpool.report.words import signed
 from lcpool.settings import POOLS
 from lcpool.sweep.grid import read_grids
 from lcpool.sweep.results import Results
+from lcpool.words import signed
 from paper import chapters, choosing, theory
 from paper.__main__ import main
 from paper.ablation import Ablation

@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Path:
 def test_train_by_folds(lcpool: Callable, dataset: Path):
     done = lcpool("train", dataset, "-p", "nopool", "--split", "7-fold", "--runs", 7, *SMALL)
     assert done.exit_code == 0, done.stderr
-    assert "8 or 9" in done.stdout  # test graphs
+    assert "8 to 9" in done.stdout  # test graphs
     assert "7-fold split" in done.stdout
     refused = lcpool("train", dataset, "-p", "nopool", "--split", "7-fold", *SMALL)
     assert refused.exit_code != 0

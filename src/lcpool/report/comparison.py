@@ -19,7 +19,7 @@ from lcpool.report.cells import CELL, GROUP, RUN
 from lcpool.report.measure import Measure
 from lcpool.report.schemes import per_split, share_of_tests
 from lcpool.report.statistics import Array, Difference, ranks, rounded
-from lcpool.report.words import count
+from lcpool.words import count
 
 Bools = NDArray[np.bool_]
 # Dataset, backbone and convolution.

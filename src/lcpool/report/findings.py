@@ -17,8 +17,8 @@ from lcpool.report.measure import Measure
 from lcpool.report.schemes import in_words, no_test
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.verdict import NO_POOLING, POWER, SURE, Verdict, Verdicts
-from lcpool.report.words import between, count, duration, listed, p_value, signed
 from lcpool.sweep.engine import in_short
+from lcpool.words import between, count, duration, listed, p_value, signed
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
@@ -128,10 +128,10 @@ def _equal(v: Verdicts) -> str:
     )
 
 
-def amount_of_points(v: Verdicts, points: float | None = None) -> str:
-    """So many points, in words; by default the margin."""
-    points, word = v.margin if points is None else points, v.comparison.measure.points
-    return f"{points:g} {word.removesuffix('s') if points == 1 else word}"
+def amount_of_points(v: Verdicts) -> str:
+    """The margin, in words."""
+    word = v.comparison.measure.points
+    return f"{v.margin:g} {word.removesuffix('s') if v.margin == 1 else word}"
 
 
 def _ahead(v: Verdicts) -> list[str]:

@@ -21,7 +21,7 @@ from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import constant_mark, highlighted, layouts, rank_rows
 from lcpool.report.verdict import SURE
 from lcpool.report.verdict_plots import forest, pareto
-from lcpool.report.words import count, duration, figure, memory, p_value, signed
+from lcpool.words import count, duration, figure, memory, p_value, signed
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lcpool.report.cells import CELL, GROUP
 from lcpool.report.statistics import Array
-from lcpool.report.words import duration, figure, memory
+from lcpool.words import duration, figure, memory
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report

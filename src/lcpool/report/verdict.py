@@ -26,7 +26,7 @@ from lcpool.report.comparison import Comparison
 from lcpool.report.hierarchical import Differences, Draws, Priors, Regions, Sampler, posterior
 from lcpool.report.schemes import no_test, per_split
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS, Array, over_splits, rounded
-from lcpool.report.words import count
+from lcpool.words import count
 
 SURE = 0.95
 # So far from ``SURE`` the draws, of which there are a few thousand, cannot tell a probability.

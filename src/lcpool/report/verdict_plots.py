@@ -23,7 +23,7 @@ from lcpool.report.plots import (
     short,
     tag,
 )
-from lcpool.report.words import signed
+from lcpool.words import signed
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
