@@ -55,7 +55,7 @@ class PaperReport(Report):
         its = OURS in set(runs["pool"]) and runs["dataset"].isin(list(paper_datasets())).any()
         unranked = (VARIANT,) if its else ()
         made = super().of(results, rule, split, pools, datasets, reference(), unranked)
-        ours = any(cell[3] == OURS for cell in made.ranked.values)
+        ours = OURS in made.ranked.trained_pools
         verdicts = Verdicts.of(made.ranked, OURS) if ours else made.verdicts
         return replace(made, audit=audit, verdicts=verdicts)
 

@@ -106,7 +106,7 @@ def leads(report: Report) -> dict[str, Difference]:
     """Each pooling's accuracy minus nopool's: the mean over datasets, each that of its networks."""
     c = report.verdicts.comparison
     found = {}
-    for pool in dict.fromkeys(cell[3] for cell in c.values):
+    for pool in c.trained_pools:
         means = np.array([runs.mean() for runs in paired(c, pool, BASE).runs.values()])
         if pool != BASE and means.size:
             alone = Difference(float(means.mean()), np.nan, np.nan, means.size)

@@ -13,10 +13,9 @@ import pandas as pd
 from lcpool.data.splits import Scheme, of_family
 from lcpool.report.cells import agreeing
 from lcpool.report.comparison import Comparison, Group, pairs_over_splits
-from lcpool.report.measure import Measure
 from lcpool.report.schemes import in_words, no_test
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
-from lcpool.report.verdict import NO_POOLING, POWER, SURE, Verdict, Verdicts
+from lcpool.report.verdict import NO_POOLING, POWER, SURE, Verdicts
 from lcpool.sweep.engine import in_short
 from lcpool.words import between, count, duration, listed, p_value, signed
 
@@ -242,7 +241,7 @@ def _power(report: Report) -> list[str]:
     if able.empty:
         return []
     found, equal = able["detectable"], able["equal_if_equal"]
-    wrong = [_doubt(rival) for rival in v.rivals if rival.word != "undecided"]
+    wrong = [rival.doubt for rival in v.rivals if rival.word != "undecided"]
     said = [
         f"With these datasets and runs, a true difference of {between(found, 1)} "
         f"{c.measure.points}, depending on the pooling, would be found with probability {POWER:g}; "
@@ -255,14 +254,6 @@ def _power(report: Report) -> list[str]:
             f"{sum(wrong):.2f} are expected to be wrong."
         )
     return said
-
-
-def _doubt(rival: Verdict) -> float:
-    """The probability that a verdict is wrong."""
-    worse, equal, better = rival.regions
-    right = {"better": better, "equal": equal, "worse": worse, "not worse": 1 - worse,
-             "not better": 1 - better}  # fmt: skip
-    return 1 - right[rival.word]
 
 
 def _sensitivity(report: Report) -> list[str]:
@@ -297,15 +288,12 @@ def _power_on_one_dataset(c: Comparison) -> list[str]:
         return []
     pairs = pairs_over_splits(c, ["dataset"])
     tests, smallest = count(int(pairs["tests"].iloc[0]), "comparison"), pairs["smallest"]
+    digits = 1 if c.measure.metric.percent else c.measure.digits
     return [
         f"With {count(int(pairs['splits'].min()), 'run')} and {tests}, a lead is significant from "
-        f"{_span(c.measure, smallest)} on, depending on the pooling."
+        f"{smallest.min():.{digits}f} to {c.measure.amount(smallest.max(), digits)} on, depending "
+        "on the pooling."
     ]
-
-
-def _span(measure: Measure, values: pd.Series) -> str:
-    digits = 1 if measure.metric.percent else measure.digits
-    return f"{values.min():.{digits}f} to {measure.amount(values.max(), digits)}"
 
 
 def _agreement(report: Report) -> list[str]:

@@ -134,6 +134,14 @@ class Verdict:
         return decided(self.regions)
 
     @property
+    def doubt(self) -> float:
+        """The probability that the verdict is wrong; 0 where there is none."""
+        worse, equal, better = self.regions
+        right = {"better": better, "equal": equal, "worse": worse, "not worse": 1 - worse,
+                 "not better": 1 - better, "undecided": 1.0}  # fmt: skip
+        return 1 - right[self.word]
+
+    @property
     def close(self) -> bool:
         """Whether the error of the simulation could change the verdict."""
         sure = (SURE - NEAR, SURE + NEAR)
@@ -316,7 +324,7 @@ class Verdicts:
         margin = 1.0 if margin is None else margin
         if not (margin > 0 and np.isfinite(margin)):
             raise ValueError(f"the margin must be a number above zero, not {margin:g}.")
-        pools = list(dict.fromkeys(cell[3] for cell in c.values))
+        pools = c.trained_pools
         if against is not None and against not in pools:
             known = f"choose one of {', '.join(pools)}" if pools else "there are no others"
             raise ValueError(f"there are no ranked runs of '{against}' to compare with: {known}.")
@@ -331,7 +339,7 @@ class Verdicts:
     def judged(self, c: Comparison, only: Collection[str] | None = None) -> tuple[Verdict, ...]:
         """The verdicts by the runs of a comparison, on all datasets or on some."""
         found = []
-        for pool in dict.fromkeys(cell[3] for cell in c.values):
+        for pool in c.trained_pools:
             pairs = paired(c, self.reference, pool)
             if only is not None:
                 pairs = replace(pairs, runs={d: v for d, v in pairs.runs.items() if d in only})
@@ -412,7 +420,7 @@ def uninformative(c: Comparison, largest_class: Mapping[str, float]) -> list[str
     if c.measure.metric.name != "accuracy":
         return None
     found, known = [], False
-    for dataset in dict.fromkeys(cell[0] for cell in c.values):
+    for dataset in c.trained_datasets:
         cells = [runs for cell, runs in c.values.items() if cell[0::3] == (dataset, NO_POOLING)]
         if not cells:
             continue

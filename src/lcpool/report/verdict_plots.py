@@ -15,6 +15,7 @@ from lcpool.report.plots import (
     WIDTH,
     Panel,
     Scale,
+    axes,
     bottom_axis,
     colours,
     diamond,
@@ -162,15 +163,9 @@ def trade_off(
     x = Scale.over([times for times, *_ in every.values()], 34, width - 80, log=True)
     y = Scale.over(ends, height - 34, 22)
     front = not_beaten({pool: (times, mean) for pool, (times, mean, *_) in every.items()})
-    ticks = {f"{tick:g}": y(tick) for tick in y.ticks()}
-    parts = [tag("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid")
-             for at in ticks.values()]  # fmt: skip
-    parts += [tag("text", text, x=x.start - 4, y=at + 3.5, class_="tick end")
-              for text, at in ticks.items()]  # fmt: skip
     line = " ".join(f"{x(every[pool][0]):.1f},{y(every[pool][1]):.1f}" for pool in front)
-    parts += [tag("text", title, x=0.0, y=12.0),
-              bottom_axis(x, 22, height - 34, f"{cost} / {short(reference)}'s"),
-              tag("polyline", points=line, class_="front")]  # fmt: skip
+    parts = axes(x, y, f"{cost} / {short(reference)}'s", title, above=12.0)
+    parts.append(tag("polyline", points=line, class_="front"))
     names = {pool: " ".join([short(pool), notes.get(pool, "")]).rstrip() for pool in every}
     heights = apart(
         {pool: (x(times), y(mean)) for pool, (times, mean, *_) in every.items()},
