@@ -18,7 +18,7 @@ from torch_geometric.utils import cumsum
 from lcpool.data.batches import GraphBatch, cut_batches
 from lcpool.data.checks import DatasetError, check_columns, warn_once
 from lcpool.data.splits import Split
-from lcpool.data.targets import INTEGERS, gather_targets
+from lcpool.data.targets import INTEGERS, targets
 from lcpool.settings import TaskName
 
 # Nodes with more neighbours than this share the last degree feature: hubs of social networks have
@@ -106,14 +106,14 @@ class GraphSet:
         node_counts = torch.tensor([graph.num_nodes for graph in rows])
         x = _gather_rows(name, rows, "x", node_counts)
         x = degree_features(edges, int(node_counts.sum())) if x is None else x
-        y, classes, task = gather_targets(name, [getattr(row, "y", None) for row in rows], task)
+        known = targets(name, [getattr(row, "y", None) for row in rows], len(rows), task)
         try:
             edge_attr = _gather_rows(name, rows, "edge_attr", edge_counts)
         except DatasetError as error:  # Few networks read it, and those say that it is missing.
             warn_once(f"{error} The graphs are used without 'edge_attr'.")
             edge_attr = None
-        return cls(name, x, edges, cumsum(node_counts), cumsum(edge_counts), y, classes,
-                   edge_attr, task)  # fmt: skip
+        ptrs = cumsum(node_counts), cumsum(edge_counts)
+        return cls(name, x, edges, *ptrs, edge_attr=edge_attr, **known)
 
     def __len__(self) -> int:
         return self.y.size(0)
