@@ -66,6 +66,6 @@ class Readings:
 def _standing(c: Comparison, pool: str) -> str:
     """How far LCPool is ahead of a pooling on the average dataset, and the verdict."""
     for rival in Verdicts.of(c, OURS).rivals:
-        if rival.pairs.other == pool:
+        if rival.pool == pool:
             return f"{signed(rival.mean, 1)} points ({rival.word})"
     return "–"

@@ -48,7 +48,7 @@ def figures(results: Path) -> str:
     structure["edges"] = structure["nodes"] * structure["degree"] / 2
     edges = structure.pivot(index="dataset", columns="pool", values="edges")
     connected = structure.pivot(index="dataset", columns="pool", values="stay_connected")
-    verdicts = {verdict.pairs.other: verdict for verdict in report.verdicts.rivals}
+    verdicts = {verdict.pool: verdict for verdict in report.verdicts.rivals}
     table = Markdown().grid(
         ["pooling", "accuracy: LCPool minus this one", "plain mean",
          "LCPool is worse / equal / better", "time of an epoch / LCPool's",

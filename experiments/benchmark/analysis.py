@@ -57,13 +57,13 @@ class Judged(Report):
     @functools.cached_property
     def sensitive(self) -> set[str]:
         """The poolings against which another analysis has another verdict."""
-        words = {rival.pairs.other: rival.word for rival in self.verdicts.rivals}
+        words = {rival.pool: rival.word for rival in self.verdicts.rivals}
         rows = self.sensitivity.itertuples()
         return {row.pool for row in rows if row.verdict != words[row.pool]}
 
     def named(self, rival: Verdict) -> str:
         """The verdict, with the word for those that other analyses change."""
-        return f"{rival.word} (sensitive)" if rival.pairs.other in self.sensitive else rival.word
+        return f"{rival.word} (sensitive)" if rival.pool in self.sensitive else rival.word
 
 
 def main() -> None:
@@ -142,7 +142,7 @@ def in_short(results: Results, judged: Judged, own: Judged | None) -> str:
     for report in both:
         verdicts = report.verdicts
         for word in dict.fromkeys(map(report.named, verdicts.rivals)):
-            rivals = [r.pairs.other for r in verdicts.rivals if report.named(r) == word]
+            rivals = [r.pool for r in verdicts.rivals if report.named(r) == word]
             found.setdefault(word, []).append(f"{verdicts.reference} against {listed(rivals)}")
     said = [f"**{word.capitalize()}**: {'; '.join(pairs)}." for word, pairs in found.items()]
     if any(report.sensitive for report in both):
@@ -221,7 +221,7 @@ def _section(title: str, report: Judged) -> str:
     ):
         row[0] = STYLE.escape(row[0])
         row[1] = report.named(rival) if row[1] == rival.word else row[1]
-        row += [informative.get(rival.pairs.other, "–"), "–" if pd.isna(able) else f"{able:.1f}"]
+        row += [informative.get(rival.pool, "–"), "–" if pd.isna(able) else f"{able:.1f}"]
     topics = ("answer", "power", "sensitivity", "missing")
     # Of the names of poolings, lcpool* alone is markup.
     said = ["- " + text.replace("*", r"\*") for topic in topics for text in found[topic]]
@@ -255,7 +255,7 @@ def _unrelated(own: Judged) -> Iterator[str]:
 def _informative(report: Judged) -> dict[str, str]:
     """By rival, verdict and difference without the uninformative datasets."""
     if report.uninformative == []:
-        return {rival.pairs.other: "the same" for rival in report.verdicts.rivals}
+        return {rival.pool: "the same" for rival in report.verdicts.rivals}
     rows = report.sensitivity.itertuples()
     return {
         row.pool: f"{row.verdict}, {signed(row.difference, 1)}"
@@ -306,7 +306,7 @@ def _datasets(report: Report) -> str:
     """Mean differences by dataset, rivals across."""
     rivals = report.verdicts.rivals
     tables = [rival.datasets.set_index("dataset")["difference"] for rival in rivals]
-    table = pd.concat(tables, axis=1, keys=[rival.pairs.other for rival in rivals])
+    table = pd.concat(tables, axis=1, keys=[rival.pool for rival in rivals])
     header = [f"{report.verdicts.reference} −", *map(STYLE.escape, table.columns)]
     rows = [
         [STYLE.escape(str(name)), *("–" if pd.isna(x) else signed(x, 1) for x in row)]

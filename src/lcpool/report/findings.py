@@ -96,7 +96,7 @@ RELATIONS = {
 
 def _relations(v: Verdicts) -> str:
     """The reference and all rivals, by verdict."""
-    by_word = {word: [r.pairs.other for r in v.rivals if r.word == word] for word in RELATIONS}
+    by_word = {word: [r.pool for r in v.rivals if r.word == word] for word in RELATIONS}
     said = [f"{RELATIONS[word]} {listed(pools)}" for word, pools in by_word.items() if pools]
     return f"{v.reference} is {'; '.join(said)}"
 
@@ -104,16 +104,16 @@ def _relations(v: Verdicts) -> str:
 def _take(v: Verdicts) -> str:
     words = {rival.word for rival in v.rivals}
     if words == {"undecided"}:
-        rivals = listed([rival.pairs.other for rival in v.rivals], "or")
+        rivals = listed([rival.pool for rival in v.rivals], "or")
         return (
             f"Undecided: on the average dataset these runs do not tell whether {v.reference} is "
             f"better or worse than {rivals}. {_equal(v)}"
         )
-    beaten = [rival.pairs.other for rival in v.rivals if rival.word == "worse"]
+    beaten = [rival.pool for rival in v.rivals if rival.word == "worse"]
     if beaten:
         advice = f"Take {beaten[0]}, not {v.reference}"
     elif words & {"not better", "undecided"}:
-        rest = [r.pairs.other for r in v.rivals if r.word in ("not better", "undecided")]
+        rest = [r.pool for r in v.rivals if r.word in ("not better", "undecided")]
         advice = f"Take {listed([v.reference, *rest], 'or')}"
     else:
         advice = f"Take {v.reference}"
@@ -138,7 +138,7 @@ def _ahead(v: Verdicts) -> list[str]:
     ahead = [r for r in v.rivals if r.word == "not worse" and r.ahead >= SURE]
     if not ahead:
         return []
-    named = listed([f"{r.pairs.other} ({signed(r.mean, 1)})" for r in reversed(ahead)])
+    named = listed([f"{r.pool} ({signed(r.mean, 1)})" for r in reversed(ahead)])
     return [
         f"It is ahead of {named} with that probability; whether by more than "
         f"{amount_of_points(v)} is open."
@@ -149,9 +149,9 @@ def _undecided(v: Verdicts) -> list[str]:
     """What it would take to decide the others."""
     said = []
     for rival in v.rivals:
-        if rival.word == "undecided" and np.isfinite(more := rival.more_datasets(v.margin)):
+        if rival.word == "undecided" and np.isfinite(more := rival.more_datasets):
             about = f"about {more:.0f}" if more <= MANY else f"more than {MANY}"
-            said.append(f"{rival.pairs.other} {about} ({signed(rival.mean, 1)})")
+            said.append(f"{rival.pool} {about} ({signed(rival.mean, 1)})")
     if not said:
         return []
     return [
@@ -177,7 +177,7 @@ def _picked(report: Report) -> list[str]:
 
 
 def _not_converged(v: Verdicts) -> list[str]:
-    wrong = [r.pairs.other for r in v.rivals if r.draws is not None and not r.draws.converged]
+    wrong = [r.pool for r in v.rivals if r.draws is not None and not r.draws.converged]
     if not wrong:
         return []
     return [
@@ -258,7 +258,7 @@ def _power(report: Report) -> list[str]:
 
 def _sensitivity(report: Report) -> list[str]:
     """Which verdicts are others by other priors, by the other rule, on informative datasets."""
-    verdicts = {rival.pairs.other: rival.word for rival in report.verdicts.rivals}
+    verdicts = {rival.pool: rival.word for rival in report.verdicts.rivals}
     table = report.sensitivity
     if table.empty:
         return []
@@ -273,7 +273,7 @@ def _sensitivity(report: Report) -> list[str]:
     said = [f"Verdicts that other assumptions change. {'; '.join(changes)}."] if changes else []
     if same:
         said.append(f"No verdict changes with {listed(same, 'or')}.")
-    if close := [f"{r.pairs.other} ({r.word})" for r in report.verdicts.rivals if r.close]:
+    if close := [f"{r.pool} ({r.word})" for r in report.verdicts.rivals if r.close]:
         said.append(
             "These verdicts are so near the limit that the error of the simulation could change "
             f"them: {listed(close)}."
@@ -351,7 +351,7 @@ def _without_partner(v: Verdicts) -> list[str]:
     for rival in v.rivals:
         parts = [f"{count(n, 'run')} of {name}" for name, n in rival.pairs.lost.items()]
         if parts or rival.pairs.missing:
-            alike.setdefault((*parts, *rival.pairs.missing), []).append(rival.pairs.other)
+            alike.setdefault((*parts, *rival.pairs.missing), []).append(rival.pool)
     return [
         f"Not in the verdict on {v.reference} against {listed(pools)}, as one of the two lacks it: "
         f"{listed(parts)}."

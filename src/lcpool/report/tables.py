@@ -84,7 +84,7 @@ def verdict_rows(report: Report) -> tuple[list[str], list[list[str]]]:
         if pd.notna(rival.regions.equal):
             shares = " / ".join(f"{100 * p:.1f}" for p in rival.regions)
             word, mean = rival.word, f"{mean} ({signed(rival.low, 1)} to {signed(rival.high, 1)})"
-        rows.append([rival.pairs.other, word, shares, mean, signed(rival.unweighted, 1)])
+        rows.append([rival.pool, word, shares, mean, signed(rival.unweighted, 1)])
     return header, rows
 
 

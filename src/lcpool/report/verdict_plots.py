@@ -66,7 +66,7 @@ def forests(report: Report) -> list[Forest]:
     x = Scale.over([*ends, *every, -v.margin, v.margin], room(names), WIDTH - 8)
     found = []
     for rival, table in zip(v.rivals, tables, strict=True):
-        pool, rows = rival.pairs.other, table.to_dict("records")
+        pool, rows = rival.pool, table.to_dict("records")
         if len(rows) > 1:
             rows.append({"dataset": average, "low": rival.low, "high": rival.high})
         bottom = 40.0 + 15 * len(rows)
@@ -136,8 +136,8 @@ def pareto(report: Report) -> Markup | None:
         return None
     ratio = np.exp(np.log(seconds.div(seconds[v.reference], axis=0)).mean())
     places = {
-        r.pairs.other: (float(ratio[r.pairs.other]), -r.mean, -r.high, -r.low)
-        for r in v.rivals if np.isfinite(ratio.get(r.pairs.other, np.nan))
+        r.pool: (float(ratio[r.pool]), -r.mean, -r.high, -r.low)
+        for r in v.rivals if np.isfinite(ratio.get(r.pool, np.nan))
     }  # fmt: skip
     title = f"{report.measure.title} − {v.reference}'s, {report.measure.points}"
     parts = trade_off(places, v.reference, colours(report), title, {})
