@@ -189,7 +189,8 @@ class Result:
         """
         known, metric = len(self.known(rule)), self.metric
         std = self.std(rule) if known > 1 else math.nan
-        return figure(self.mean(rule), std, metric.digits) + metric.unit * bool(known)
+        text = figure(self.mean(rule), std, metric.digits)
+        return f"{text}{metric.unit}" if known else text
 
     @property
     def _figure(self) -> str:
