@@ -167,7 +167,7 @@ def _check_numbers(source: PathLike | GraphSet, root: PathLike | None, graphs: G
 
 def _warn_of_many_classes(graphs: GraphSet) -> None:
     """Say it if classes look like numbers to predict: many, and some of a single graph."""
-    if graphs.num_classes <= MANY_CLASSES or isinstance(graphs.classes[0], str):
+    if graphs.num_classes <= MANY_CLASSES or graphs.classes_are_words:
         return
     if alone := int((graphs.targets.bincount() == 1).sum()):
         warn_once(

@@ -72,7 +72,7 @@ def with_task(graphs: GraphSet, task: TaskName | None) -> GraphSet:
     """The graphs with their targets as another kind: whole numbers can be classes or values."""
     if task in (None, graphs.task) or not graphs.num_outputs:
         return graphs
-    if graphs.task == "classes" and isinstance(graphs.classes[0], str):
+    if graphs.classes_are_words:
         raise DatasetError(f"{graphs.name}: the targets are words, which are classes, not {task}.")
     known = targets(graphs.name, graphs.y, len(graphs), task)
     return replace(graphs, **known | {"target_names": graphs.target_names})

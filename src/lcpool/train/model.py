@@ -304,7 +304,7 @@ class Model:
 
     def _targets(self, graphs: GraphSet) -> Tensor:
         """What is true of the graphs, in the terms of the model: its classes may be others."""
-        if graphs.task == "classes" and not graphs.classes:
+        if graphs.unlabelled:
             raise ValueError(
                 f"{graphs.name}: the graphs have no labels (y) to score by; predict needs none."
             )
