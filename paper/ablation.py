@@ -19,9 +19,9 @@ from lcpool.report.cells import GROUP, select
 from lcpool.report.comparison import Comparison, compare_over_splits
 from lcpool.report.statistics import ALPHA
 from lcpool.report.tables import Markdown
-from lcpool.report.words import count, listed, p_value, signed
 from lcpool.settings import SETTINGS
 from lcpool.sweep.results import Results
+from lcpool.words import count, listed, p_value, signed
 from paper.choosing import visible
 from paper.claims import MARGIN
 from paper.published import OURS, in_paper_order

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lcpool.report.cells import agreeing
 from lcpool.report.verdict import SURE, Verdict
-from lcpool.report.words import listed, signed
+from lcpool.words import listed, signed
 from paper import choosing
 from paper.claims import SUPPORTED, UNDECIDED, Claim
 from paper.names import named
@@ -66,7 +66,7 @@ def points(audit: Audit) -> list[Point]:
 def _take(audit: Audit) -> Iterator[str]:
     """The advice in a sentence or two."""
     v = audit.report.verdicts
-    rivals = {rival.pairs.other: rival for rival in v.rivals}
+    rivals = {rival.pool: rival for rival in v.rivals}
     base = rivals.pop(choosing.BASE, None)
     ahead = [named(pool) for pool, rival in rivals.items() if _is_ahead(rival)]
     if ahead:
@@ -106,7 +106,7 @@ def _judged(audit: Audit) -> Iterator[str]:
         if runs != EARLIER and report.verdicts.rivals
     ]
     for rival in reversed(v.rivals):
-        pool, said = rival.pairs.other, SAYS[rival.word].format(margin=f"{v.margin:g}")
+        pool, said = rival.pool, SAYS[rival.word].format(margin=f"{v.margin:g}")
         if rival.word == "not worse" and _is_ahead(rival):
             said = (
                 f"it is ahead, by more than {v.margin:g} point with probability "
@@ -155,7 +155,7 @@ def _limits(audit: Audit) -> Iterator[str]:
         if rival.close:
             figures = " / ".join(f"{p:.3f}" for p in rival.regions)
             yield (
-                f"The verdict against {named(rival.pairs.other)} is so near the limit that the "
+                f"The verdict against {named(rival.pool)} is so near the limit that the "
                 f"error of the simulation could change it: worse / equal / better {figures}."
             )
     if audit.readings is not None:

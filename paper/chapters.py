@@ -15,8 +15,8 @@ from lcpool.report.cells import CELL, GROUP
 from lcpool.report.comparison import Comparison, pairs_over_splits
 from lcpool.report.statistics import ALPHA
 from lcpool.report.tables import Markdown
-from lcpool.report.words import count, figure
 from lcpool.settings import PAPER_CONVS, POOLS
+from lcpool.words import count, figure
 from paper import answer, choosing, shown
 from paper.claims import Claim
 from paper.datasets import paper_datasets

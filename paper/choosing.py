@@ -18,7 +18,7 @@ from lcpool.report.comparison import (
 from lcpool.report.statistics import ALPHA, Difference, over_datasets
 from lcpool.report.tables import Markdown
 from lcpool.report.verdict import Verdict, Verdicts
-from lcpool.report.words import count, listed, signed
+from lcpool.words import count, listed, signed
 from paper.names import named
 from paper.published import OURS
 
@@ -255,7 +255,7 @@ def where_ours_wins(c: Comparison, verdicts: Verdicts) -> tuple[str, str]:
          *(_difference(entry[*group, rival]) for rival in rivals)]
         for group in c.groups[GROUP].itertuples(index=False, name=None)
     ]  # fmt: skip
-    over = {verdict.pairs.other: verdict for verdict in verdicts.rivals}
+    over = {verdict.pool: verdict for verdict in verdicts.rivals}
     sure = (wins_and_losses(pairs[pairs["pool"] == rival]) for rival in rivals)
     rows.append(["significant", "", *(f"{better} better, {worse} worse" for better, worse in sure)])
     rows.append(["average dataset", "", *(_over(over[rival]) for rival in rivals)])

@@ -23,7 +23,7 @@ from scipy import stats
 from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import ALPHA, Array, Difference, over_datasets
 from lcpool.report.verdict import POWER
-from lcpool.report.words import count, p_value, signed
+from lcpool.words import count, p_value, signed
 from paper.published import OURS, VARIANT, published_beside
 from paper.statements import about_cells
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from lcpool.data.splits import split
 from lcpool.report.tables import Backbone, Markdown
-from lcpool.report.words import count, listed, signed
 from lcpool.settings import POOLS
+from lcpool.words import count, listed, signed
 from paper.datasets import paper_datasets
 from paper.published import OURS, PAPER_RUNS, VARIANT, published, published_ranks
 from paper.rankings import (

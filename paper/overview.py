@@ -48,9 +48,7 @@ def _against_time(
     v = report.verdicts
     times = relative(costs, "seconds_per_epoch", v.reference)
     places = {
-        r.pairs.other: (times[r.pairs.other].mean, -r.mean, -r.high, -r.low)
-        for r in v.rivals
-        if r.pairs.other in times
+        r.pool: (times[r.pool].mean, -r.mean, -r.high, -r.low) for r in v.rivals if r.pool in times
     }
     shares = {} if structure is None else stay_connected(structure)
     notes = {pool: f"({share.mean:.0f} %)" for pool, share in shares.items()}

@@ -9,8 +9,8 @@ import pandas as pd
 from lcpool.report.cells import CELL, GROUP, select
 from lcpool.report.comparison import Comparison
 from lcpool.report.verdict import Verdicts
-from lcpool.report.words import listed, signed
 from lcpool.sweep.results import Results
+from lcpool.words import listed, signed
 from paper.names import named
 from paper.published import OURS, in_paper_order
 from paper.report import PaperReport, as_paper
@@ -66,6 +66,6 @@ class Readings:
 def _standing(c: Comparison, pool: str) -> str:
     """How far LCPool is ahead of a pooling on the average dataset, and the verdict."""
     for rival in Verdicts.of(c, OURS).rivals:
-        if rival.pairs.other == pool:
+        if rival.pool == pool:
             return f"{signed(rival.mean, 1)} points ({rival.word})"
     return "–"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from lcpool.report.tables import Markdown
 from lcpool.report.verdict import Verdict
-from lcpool.report.words import listed, signed
+from lcpool.words import listed, signed
 from paper import choosing
 from paper.audit import Audit
 from paper.names import named
@@ -48,7 +48,7 @@ def figures(results: Path) -> str:
     structure["edges"] = structure["nodes"] * structure["degree"] / 2
     edges = structure.pivot(index="dataset", columns="pool", values="edges")
     connected = structure.pivot(index="dataset", columns="pool", values="stay_connected")
-    verdicts = {verdict.pairs.other: verdict for verdict in report.verdicts.rivals}
+    verdicts = {verdict.pool: verdict for verdict in report.verdicts.rivals}
     table = Markdown().grid(
         ["pooling", "accuracy: LCPool minus this one", "plain mean",
          "LCPool is worse / equal / better", "time of an epoch / LCPool's",

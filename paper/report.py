@@ -16,9 +16,9 @@ from lcpool.report.findings import left_out_in_words
 from lcpool.report.page import DifferenceTable, page, splits_sheet
 from lcpool.report.statistics import FEWEST_RUNS
 from lcpool.report.verdict import Verdicts
-from lcpool.report.words import listed
 from lcpool.settings import PAPER_CONVS
 from lcpool.sweep.results import Results
+from lcpool.words import listed
 from paper.claims import Claim, claims
 from paper.datasets import paper_datasets
 from paper.published import OURS, VARIANT, in_paper_order, reference
@@ -55,7 +55,7 @@ class PaperReport(Report):
         its = OURS in set(runs["pool"]) and runs["dataset"].isin(list(paper_datasets())).any()
         unranked = (VARIANT,) if its else ()
         made = super().of(results, rule, split, pools, datasets, reference(), unranked)
-        ours = any(cell[3] == OURS for cell in made.ranked.values)
+        ours = OURS in made.ranked.trained_pools
         verdicts = Verdicts.of(made.ranked, OURS) if ours else made.verdicts
         return replace(made, audit=audit, verdicts=verdicts)
 

@@ -17,9 +17,9 @@ import pandas as pd
 from lcpool.report.cells import CELL, GROUP, Names, agreeing, choose, gather, select
 from lcpool.report.findings import agreement_in_words, provenance
 from lcpool.report.tables import Markdown
-from lcpool.report.words import count, figure, signed
 from lcpool.sweep.results import Results
 from lcpool.train import RULES
+from lcpool.words import count, figure, signed
 from paper.published import in_paper_order, reference
 from paper.report import PaperReport
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lcpool.report.tables import Markdown
 from lcpool.report.verdict import POWER, Verdicts
-from lcpool.report.words import signed
+from lcpool.words import signed
 from paper.names import named
 
 STYLE = Markdown()
@@ -16,7 +16,7 @@ EARLIER = "earlier"
 
 def words(verdicts: Verdicts) -> dict[str, str]:
     """The verdict on each rival."""
-    return {rival.pairs.other: rival.word for rival in verdicts.rivals}
+    return {rival.pool: rival.word for rival in verdicts.rivals}
 
 
 def analyses(compared: Mapping[str, Verdicts]) -> str:
@@ -28,7 +28,7 @@ def analyses(compared: Mapping[str, Verdicts]) -> str:
     rivals = list(words(next(iter(compared.values()))))
     rows = []
     for name, verdicts in compared.items():
-        found = {rival.pairs.other: rival for rival in verdicts.rivals}
+        found = {rival.pool: rival for rival in verdicts.rivals}
         cells = (
             STYLE.above(
                 f"{signed(found[pool].mean, 1)}: {found[pool].word}",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lcpool.report.comparison import Comparison
 from lcpool.report.statistics import Array, ranks, rounded
-from lcpool.report.words import count, listed
+from lcpool.words import count, listed
 from paper.names import named
 from paper.published import OURS, published_beside
 

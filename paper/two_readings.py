@@ -19,9 +19,9 @@ import pandas as pd
 from lcpool.report.cells import CELL, GROUP, shown_pools
 from lcpool.report.statistics import Difference, over_datasets
 from lcpool.report.tables import Markdown
-from lcpool.report.words import listed, signed
 from lcpool.settings import POOLS
 from lcpool.sweep.results import Results
+from lcpool.words import listed, signed
 from paper.claims import MARGIN
 from paper.harness import NETWORKS, POOLINGS
 from paper.published import OURS, PAPER_RUNS, VARIANT, published, reference

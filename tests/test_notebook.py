@@ -83,7 +83,7 @@ def test_a_report_answers_with_its_verdicts(monkeypatch):
     report = Report.of(results)
     rows = Cells(report._repr_html_()).rows
     assert ["answer", " ".join(answer(report))] in rows
-    assert {rival.pairs.other for rival in report.verdicts.rivals} <= {row[0] for row in rows}
+    assert {rival.pool for rival in report.verdicts.rivals} <= {row[0] for row in rows}
     found = Cells(report.ranked._repr_html_()).rows[-len(report.ranked.pools) :]
     assert [row[0] for row in found] == report.ranked.order
     assert [float(row[1]) for row in found] == pytest.approx(

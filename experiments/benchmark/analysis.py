@@ -23,10 +23,10 @@ from lcpool.report.findings import findings
 from lcpool.report.statistics import Difference, over_splits
 from lcpool.report.tables import Markdown, verdict_rows
 from lcpool.report.verdict import FAMILIES, Verdict, paired
-from lcpool.report.words import listed, signed
 from lcpool.settings import PAPER_CONVS, config_text, read_config_text
 from lcpool.sweep.grid import PAPER_DATASETS, Grid, read_grids
 from lcpool.sweep.results import Results
+from lcpool.words import listed, signed
 
 HERE = Path(__file__).parent
 COMMAND = "python -m experiments.benchmark.analysis"
@@ -57,13 +57,13 @@ class Judged(Report):
     @functools.cached_property
     def sensitive(self) -> set[str]:
         """The poolings against which another analysis has another verdict."""
-        words = {rival.pairs.other: rival.word for rival in self.verdicts.rivals}
+        words = {rival.pool: rival.word for rival in self.verdicts.rivals}
         rows = self.sensitivity.itertuples()
         return {row.pool for row in rows if row.verdict != words[row.pool]}
 
     def named(self, rival: Verdict) -> str:
         """The verdict, with the word for those that other analyses change."""
-        return f"{rival.word} (sensitive)" if rival.pairs.other in self.sensitive else rival.word
+        return f"{rival.word} (sensitive)" if rival.pool in self.sensitive else rival.word
 
 
 def main() -> None:
@@ -142,7 +142,7 @@ def in_short(results: Results, judged: Judged, own: Judged | None) -> str:
     for report in both:
         verdicts = report.verdicts
         for word in dict.fromkeys(map(report.named, verdicts.rivals)):
-            rivals = [r.pairs.other for r in verdicts.rivals if report.named(r) == word]
+            rivals = [r.pool for r in verdicts.rivals if report.named(r) == word]
             found.setdefault(word, []).append(f"{verdicts.reference} against {listed(rivals)}")
     said = [f"**{word.capitalize()}**: {'; '.join(pairs)}." for word, pairs in found.items()]
     if any(report.sensitive for report in both):
@@ -151,7 +151,7 @@ def in_short(results: Results, judged: Judged, own: Judged | None) -> str:
             "alone would change it."
         )
     rivals = [rival for report in both for rival in report.verdicts.rivals]
-    wrong = [doubt(rival) for rival in rivals if rival.word != "undecided"]
+    wrong = [rival.doubt for rival in rivals if rival.word != "undecided"]
     said.append(
         f"Each of the {len(rivals)} contrasts is judged by itself: of their verdicts that are not "
         f"undecided ({len(wrong)}), {sum(wrong):.2f} are expected to be wrong."
@@ -168,13 +168,6 @@ def in_short(results: Results, judged: Judged, own: Judged | None) -> str:
             f"{listed(helped)} (exploratory: see the controls)."
         )
     return " ".join(said)
-
-
-def doubt(rival: Verdict) -> float:
-    """The probability that a verdict is wrong."""
-    worse, equal, better = rival.regions
-    return {"better": 1 - better, "equal": 1 - equal, "worse": 1 - worse, "not worse": worse,
-            "not better": better}[rival.word]  # fmt: skip
 
 
 def written(results: Results) -> str:
@@ -228,7 +221,7 @@ def _section(title: str, report: Judged) -> str:
     ):
         row[0] = STYLE.escape(row[0])
         row[1] = report.named(rival) if row[1] == rival.word else row[1]
-        row += [informative.get(rival.pairs.other, "–"), "–" if pd.isna(able) else f"{able:.1f}"]
+        row += [informative.get(rival.pool, "–"), "–" if pd.isna(able) else f"{able:.1f}"]
     topics = ("answer", "power", "sensitivity", "missing")
     # Of the names of poolings, lcpool* alone is markup.
     said = ["- " + text.replace("*", r"\*") for topic in topics for text in found[topic]]
@@ -262,7 +255,7 @@ def _unrelated(own: Judged) -> Iterator[str]:
 def _informative(report: Judged) -> dict[str, str]:
     """By rival, verdict and difference without the uninformative datasets."""
     if report.uninformative == []:
-        return {rival.pairs.other: "the same" for rival in report.verdicts.rivals}
+        return {rival.pool: "the same" for rival in report.verdicts.rivals}
     rows = report.sensitivity.itertuples()
     return {
         row.pool: f"{row.verdict}, {signed(row.difference, 1)}"
@@ -313,7 +306,7 @@ def _datasets(report: Report) -> str:
     """Mean differences by dataset, rivals across."""
     rivals = report.verdicts.rivals
     tables = [rival.datasets.set_index("dataset")["difference"] for rival in rivals]
-    table = pd.concat(tables, axis=1, keys=[rival.pairs.other for rival in rivals])
+    table = pd.concat(tables, axis=1, keys=[rival.pool for rival in rivals])
     header = [f"{report.verdicts.reference} −", *map(STYLE.escape, table.columns)]
     rows = [
         [STYLE.escape(str(name)), *("–" if pd.isna(x) else signed(x, 1) for x in row)]

@@ -28,13 +28,13 @@ from lcpool.report.plots import colours, tag
 from lcpool.report.statistics import Difference, over_datasets
 from lcpool.report.verdict import paired
 from lcpool.report.verdict_plots import trade_off
-from lcpool.report.words import listed
 from lcpool.settings import PAPER_CONVS
 from lcpool.sweep.grid import read_grids
 from lcpool.sweep.results import Results
 from lcpool.train import Protocol
 from lcpool.train.device import step_memory
 from lcpool.train.loop import initial_model
+from lcpool.words import listed
 
 COMMAND = "python -m experiments.benchmark.costs"
 BEFORE = "none"
@@ -106,7 +106,7 @@ def leads(report: Report) -> dict[str, Difference]:
     """Each pooling's accuracy minus nopool's: the mean over datasets, each that of its networks."""
     c = report.verdicts.comparison
     found = {}
-    for pool in dict.fromkeys(cell[3] for cell in c.values):
+    for pool in c.trained_pools:
         means = np.array([runs.mean() for runs in paired(c, pool, BASE).runs.values()])
         if pool != BASE and means.size:
             alone = Difference(float(means.mean()), np.nan, np.nan, means.size)

@@ -20,10 +20,10 @@ from lcpool import KMISPooling
 from lcpool.data import GraphSet, load_dataset
 from lcpool.report.statistics import over_datasets
 from lcpool.report.tables import Markdown
-from lcpool.report.words import signed
 from lcpool.settings import read_config_text
 from lcpool.sweep.grid import read_grids
 from lcpool.sweep.results import Results
+from lcpool.words import signed
 
 COMMAND = "python -m experiments.benchmark.further"
 STYLE = Markdown()

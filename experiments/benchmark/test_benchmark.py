@@ -82,13 +82,13 @@ def test_what_is_judged(monkeypatch: pytest.MonkeyPatch):
     results = made_up(("COX2", "NCI1", "MUTAG", "PTC_MR"))
     judged, own, other = analysis.reports(results)
     assert judged.verdicts.reference == "lcpool"
-    assert {v.pairs.other for v in judged.verdicts.rivals} == set(analysis.RIVALS)
+    assert {v.pool for v in judged.verdicts.rivals} == set(analysis.RIVALS)
     assert {v.word for v in judged.verdicts.rivals} == {"better"}
     (verdict,) = own.verdicts.rivals
-    assert (verdict.pairs.one, verdict.pairs.other) == ("cellpool", "lcpool")
+    assert (verdict.pairs.one, verdict.pool) == ("cellpool", "lcpool")
     assert list(verdict.pairs.runs) == ["MUTAG", "PTC_MR"]
     assert verdict.word == "worse"
-    assert {v.pairs.other for v in other.verdicts.rivals} == {"cellpool", "random"}
+    assert {v.pool for v in other.verdicts.rivals} == {"cellpool", "random"}
     text = analysis.written(results)
     assert text.count("\n### ") == 4
     assert analysis.controls(results)["largest"].tolist() == [50.0] * 4
@@ -144,7 +144,7 @@ def test_wrong_verdicts_are_expected_of_all_contrasts_together():
     rivals = [*judged.verdicts.rivals, *own.verdicts.rivals]
     assert [rival.word for rival in rivals] == ["better", "worse"]
     expected = 1 - rivals[0].regions.better + 1 - rivals[1].regions.worse
-    assert sum(map(analysis.doubt, rivals)) == pytest.approx(expected)
+    assert sum(rival.doubt for rival in rivals) == pytest.approx(expected)
     short = analysis.in_short(results, judged, own)
     assert {2.0, round(expected, 2)} <= set(numbers(short))
 
@@ -275,7 +275,7 @@ def test_a_cell_that_failed_is_exported_counted_and_listed(
     read = Results.read(Results(lost.runs, failures=tuple(failures)).write(tmp_path / "runs-1.csv"))
     assert analysis.complete(read, wanted) == ["COX2", "DD", "MUTAG"]
     judged, _, _ = analysis.reports(read)
-    (rival,) = (v.pairs for v in judged.verdicts.rivals if v.pairs.other == "diffpool")
+    (rival,) = (v.pairs for v in judged.verdicts.rivals if v.pool == "diffpool")
     assert list(rival.runs) == ["COX2", "MUTAG"]
     assert rival.missing == ["DD"]
     assert [failure.names for failure in judged.results.failures] == cells[:1]

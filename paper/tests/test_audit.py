@@ -14,10 +14,10 @@ from lcpool.models import Architecture
 from lcpool.report.hierarchical import Regions
 from lcpool.report.statistics import ALPHA, holm, over_splits
 from lcpool.report.verdict import Verdict
-from lcpool.report.words import signed
 from lcpool.settings import POOLS
 from lcpool.sweep.grid import read_grids
 from lcpool.sweep.results import Results
+from lcpool.words import signed
 from paper import chapters, choosing, theory
 from paper.__main__ import main
 from paper.ablation import Ablation
@@ -126,13 +126,12 @@ def test_the_answer_comes_first(audit: Audit, text: str):
             assert signed(number, 1) in line
     agree = [int(re.search(r"in (\d) of 3 ", line)[1]) for line in judged]
     words = [
-        {r.pairs.other: r.word for r in report.verdicts.rivals}
+        {r.pool: r.word for r in report.verdicts.rivals}
         for (runs, _), report in audit.reports.items()
         if runs != "earlier"
     ]
     assert agree == [
-        sum(other[rival.pairs.other] == rival.word for other in words[1:])
-        for rival in reversed(rivals)
+        sum(other[rival.pool] == rival.word for other in words[1:]) for rival in reversed(rivals)
     ]
 
 
@@ -167,7 +166,7 @@ def test_all_analyses(text: str):
 def test_a_verdict_at_its_limit_is_a_limit():
     near, far = (
         Verdict(
-            None, 1.0, 0.0, 2.0, 1.0, Regions(0.0, 1 - better, better), None, 1.0, None, draws=()
+            None, 1.0, 1.0, 0.0, 2.0, 1.0, Regions(0, 1 - better, better), None, 1.0, None, draws=()
         )
         for better in (0.945, 0.9)
     )
@@ -388,7 +387,7 @@ def test_the_picture(audit: Audit, folder: Path, tmp_path: Path):
     assert [path.name for path in written] == ["audit.md", "audit.svg"]
     drawing = ET.fromstring(written[1].read_text("utf-8"))
     texts = ["".join(node.itertext()) for node in drawing.iter() if node.tag.endswith("text")]
-    rivals = [verdict.pairs.other for verdict in audit.report.verdicts.rivals]
+    rivals = [verdict.pool for verdict in audit.report.verdicts.rivals]
     assert [text for text in texts if text in POOLS][: len(rivals)] == rivals
     assert [text for text in texts if text.endswith("(90 %)")] == ["lcpool (90 %)"]
     assert sum(text == "average dataset" for text in texts) == len(rivals)

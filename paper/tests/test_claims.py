@@ -7,9 +7,9 @@ import pytest
 from paper_runs import DATASETS, POOLS, make_results
 
 from lcpool.models import BACKBONES, Architecture
-from lcpool.report.words import signed
 from lcpool.sweep.results import Results
 from lcpool.train import Protocol
+from lcpool.words import signed
 from paper.claims import MARGIN
 from paper.published import published
 from paper.report import PaperReport

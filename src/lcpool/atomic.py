@@ -8,7 +8,7 @@ import os
 import sys
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,6 +38,16 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write several files, of which none takes the place of an older one before all are written."""
+    with contextlib.ExitStack() as files:
+        for path, content in contents.items():
+            file = files.enter_context(whole_file(path))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _remove_leftovers(path: Path) -> None:

@@ -11,7 +11,7 @@ from torch_geometric.datasets import FakeDataset
 
 from lcpool.data import DatasetError, DataWarning, GraphSet, builtin, checks, load_dataset
 from lcpool.data.graphset import MAX_DEGREE, degree_features
-from lcpool.data.targets import gather_targets
+from lcpool.data.targets import targets
 
 
 @given(graph_lists(), st.data())
@@ -304,14 +304,14 @@ def test_categories_are_blocks_of_columns():
 
 
 def test_targets_keep_every_digit():
-    assert gather_targets("", [0.1, 1090.123456789])[0].tolist() == [[0.1], [1090.123456789]]
-    assert gather_targets("", [16777217.0, 16777216.0])[1] == (16777216, 16777217)
+    assert targets("", [0.1, 1090.123456789], 2, None)["y"].tolist() == [[0.1], [1090.123456789]]
+    assert targets("", [16777217.0, 16777216.0], 2, None)["classes"] == (16777216, 16777217)
 
 
 @pytest.mark.parametrize("value", [1e39, [0.5, float("inf")], 1j])
 def test_targets_that_no_network_can_give_are_refused(value):
     with pytest.raises(DatasetError, match="graph 1 must be"):
-        gather_targets("", [[0.5, 0.5] if isinstance(value, list) else 0.5, value])
+        targets("", [[0.5, 0.5] if isinstance(value, list) else 0.5, value], 2, None)
 
 
 def test_a_set_is_indexed_as_pygs_datasets_are():

@@ -112,7 +112,7 @@ def test_a_verdict_depends_on_its_two_poolings_alone():
     kept = made.runs["pool"].isin(["a", "b"])
     few = type(made)(made.runs[kept].reset_index(drop=True))
     found = [
-        next(v for v in Report.of(some, against="a").verdicts.rivals if v.pairs.other == "b")
+        next(v for v in Report.of(some, against="a").verdicts.rivals if v.pool == "b")
         for some in (made, few)
     ]
     assert found[0].regions == found[1].regions
@@ -167,7 +167,7 @@ def test_the_reference_is_named_or_the_highest():
     assert not Report.of(made).verdicts.named
     chosen = Report.of(made, against="c").verdicts
     assert chosen.named
-    assert {rival.pairs.other for rival in chosen.rivals} == {"a", "b"}
+    assert {rival.pool for rival in chosen.rivals} == {"a", "b"}
     with pytest.raises(ValueError, match="'z'"):
         Report.of(made, against="z")
     for margin in (0.0, -1.0, np.nan, np.inf):
@@ -252,7 +252,7 @@ def test_power_is_that_of_simulated_worlds():
 def test_more_datasets_would_decide():
     made = results(1.2, datasets=tuple("STUV"), runs=10)
     (verdict,) = Report.of(made, against="a").verdicts.rivals
-    more = verdict.more_datasets(1.0)
+    more = verdict.more_datasets
     assert verdict.word in ("not worse", "undecided")
     assert more >= 1
     # By the formula, written out.
@@ -261,7 +261,7 @@ def test_more_datasets_would_decide():
     wanted = 4 * ((1.6449 + 0.8416) * error / abs(abs(verdict.mean) - 1)) ** 2 - 4
     assert more == pytest.approx(max(np.ceil(wanted), 1), abs=1)
     (sure,) = judged(5.0).rivals
-    assert np.isnan(sure.more_datasets(1.0))
+    assert np.isnan(sure.more_datasets)
 
 
 def test_uninformative_datasets():

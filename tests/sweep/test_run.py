@@ -12,7 +12,7 @@ from sweep.sweeping import GRAPHS, Silent, figures, small_jobs, sweep
 
 from lcpool import progress
 from lcpool.data import builtin
-from lcpool.progress import LineDisplay, clock, drawing
+from lcpool.progress import LineDisplay, drawing
 from lcpool.sweep.claims import Claims
 from lcpool.sweep.engine import Ended, Failed
 from lcpool.sweep.grid import Dataset, Grid, make_jobs
@@ -268,10 +268,6 @@ def test_a_name_is_no_markup(tmp_path):
     sweep(tmp_path / "a.sqlite", [replace(job, wanted=wanted)], view=shown)
     assert "[red]x[/]" in "".join(shown.boards)
     assert "[red]x[/]" in shown.lines.getvalue()
-
-
-def test_times():
-    assert clock(3725.4) == "1:02:05"
 
 
 def test_no_time_at_all(tmp_path):

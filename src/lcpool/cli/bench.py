@@ -171,8 +171,8 @@ def export(
     """Write the runs as CSV; beside it learning curves as NPZ, and cells that failed as JSON."""
     with one_line_errors("stopped."):
         from lcpool.data.splits import of_family
-        from lcpool.report.words import count
         from lcpool.sweep.results import Results
+        from lcpool.words import count
 
         results = Results.read(store)
         if split is not None:

@@ -23,10 +23,11 @@ from lcpool.sweep.engine import Engine, in_short
 from lcpool.sweep.engines.local import LocalEngine, devices
 from lcpool.sweep.grid import Dataset, Grid, Job, make_jobs, over_each_other, read_grids
 from lcpool.sweep.replay import replay
-from lcpool.sweep.run import Outcome, Sweep, counted
+from lcpool.sweep.run import Outcome, Sweep
 from lcpool.sweep.store import Store, WorkFolder, differing
 from lcpool.train.api import with_predefined
 from lcpool.train.device import pick_device
+from lcpool.words import count
 
 
 def jobs_of(
@@ -83,7 +84,7 @@ def print_jobs(jobs: list[Job], path: Path) -> None:
     console.print(Text(", ".join(common)))
     console.print(table)
     total = sum(len(job.wanted) for job in jobs)
-    console.print(f"{counted(len(jobs), 'job')}, {total} trainings, {sum(left)} missing")
+    console.print(f"{count(len(jobs), 'job')}, {total} trainings, {sum(left)} missing")
 
 
 def local_engine(
@@ -128,19 +129,19 @@ def conclude(outcome: Outcome, store: Path) -> int:
         say(f"set aside: {job}: {in_short(reason)}")
     say(
         f"{outcome.complete} of {outcome.jobs} jobs are complete in {store}; "
-        f"{counted(outcome.runs, 'run')} now, in {clock(outcome.seconds)}."
+        f"{count(outcome.runs, 'run')} now, in {clock(outcome.seconds)}."
     )
     if outcome.others:
         say(f"also training: {', '.join(outcome.others)}")
     if outcome.failed:
         say(
-            f"{counted(len(outcome.failed), 'job')} failed, with tracebacks in the store's table "
+            f"{count(len(outcome.failed), 'job')} failed, with tracebacks in the store's table "
             "'failures'. The same command tries again."
         )
     if left := len(outcome.left):
         why = outcome.stopped or "trained elsewhere"
         verb = "is" if left == 1 else "are"
-        say(f"{counted(left, 'job')} {verb} missing ({why}); the same command continues.")
+        say(f"{count(left, 'job')} {verb} missing ({why}); the same command continues.")
     if outcome.complete:
         say(f"to see which pooling is best: lcpool report {store}")
     if outcome.stopped == "interrupted":

@@ -17,6 +17,7 @@ from lcpool.cli.errors import one_line_errors, say
 from lcpool.cli.options import TASK, check_file, given, setting_options
 from lcpool.cli.own import check_own_class, import_from_here
 from lcpool.settings import TaskName, in_groups
+from lcpool.words import between, count
 
 if TYPE_CHECKING:
     from lcpool.train import Result
@@ -118,17 +119,14 @@ def _print_result(result: Result) -> None:
     metric = result.metric
     a, rows, lines = result.architecture, [], _circumstances(result)
     titles = ["chosen by", f"test {metric.title}", "test graphs"]
-    sizes = sorted({run.num_test for run in result.runs})
-    data = [" or ".join(map(str, sizes)) if len(sizes) < 3 else f"{sizes[0]} to {sizes[-1]}"]
+    data = [between([run.num_test for run in result.runs], 0)]
     if metric.name == "accuracy" and result.runs[0].constant:  # of classes alone
         # The share of the largest class is the accuracy of always predicting it.
         titles.append("largest class")
-        data.append(_figure(result.largest_class, 1, " %"))
+        share = result.largest_class
+        data.append("–" if math.isnan(share) else f"{share:.1f} %")
     for rule, name in zip(result.rules, (metric.title, "loss"), strict=True):
-        digits = metric.digits
-        spread = f" ± {result.std(rule):.{digits}f}" if len(result.known(rule)) > 1 else ""
-        mean = _figure(result.mean(rule), digits, f"{spread}{metric.unit}")
-        rows.append((f"validation {name}", mean, *data))
+        rows.append((f"validation {name}", result.figure(rule), *data))
         if constant := result.constant_runs(rule):
             same = "the same class for all test graphs, chosen by validation"
             lines.append(f"{same} {name}: {_runs(constant)}")
@@ -139,20 +137,15 @@ def _print_result(result: Result) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _figure(value: float, digits: int, behind: str) -> str:
-    return "–" if math.isnan(value) else f"{value:.{digits}f}{behind}"
-
-
 def _circumstances(result: Result) -> list[str]:
     """Epochs, time, stack and device, and runs that diverged."""
-    epochs = sorted({run.epochs for run in result.runs})
-    span = f"{epochs[0]} to {epochs[-1]}" if len(epochs) > 1 else f"{epochs[0]}"
+    span = between([run.epochs for run in result.runs], 0)
     diverged = [run for run in result.runs if run.diverged is not None]
     together = "one at a time" if result.stack == 1 else f"{result.stack} trained as one"
     lines = [
-        f"{len(result.runs)} {'run' if len(result.runs) == 1 else 'runs'} of {span} "
-        f"{'epoch' if span == '1' else 'epochs'} in {result.seconds:.1f} s on {result.device}, "
-        f"{together}; {result.protocol.split} split, seed {result.protocol.seed}"
+        f"{count(len(result.runs), 'run')} of {span} {'epoch' if span == '1' else 'epochs'} "
+        f"in {result.seconds:.1f} s on {result.device}, {together}; "
+        f"{result.protocol.split} split, seed {result.protocol.seed}"
     ]
     if lost := [run.number for run in diverged if run.lost]:
         lines.append(f"diverged before an epoch was chosen, not counted: {_runs(lost)}")

@@ -60,7 +60,7 @@ def _columns(graphs: GraphSet) -> Iterator[tuple[str, bool]]:
     if graphs.task == "classes":
         yield "y", y.dtype == torch.int64 and y.dim() == 1
         yield "classes", {type(label) for label in graphs.classes} in (set(), {int}, {str})
-        if graphs.classes and isinstance(graphs.classes[0], str):  # then y are their numbers
+        if graphs.classes_are_words:
             yield "y", bool(((y >= 0) & (y < len(graphs.classes))).all())
     else:
         yield "y", y.is_floating_point() and y.dim() == 2 and not bool(y.isinf().any())

@@ -34,8 +34,9 @@ def one_hot(where: str, codes: Iterable[tuple[Array, int]], others: Array) -> Ar
     """
     codes = list(codes)
     rows, at = len(others), 0
-    check_size(where, rows, sum(size for _, size in codes) + others.shape[1])
-    features = np.zeros((rows, sum(size for _, size in codes) + others.shape[1]), np.float32)
+    width = sum(size for _, size in codes) + others.shape[1]
+    check_size(where, rows, width)
+    features = np.zeros((rows, width), np.float32)
     for code, size in codes:
         known = np.flatnonzero((code >= 0) & (code < size))
         features[known, at + code[known]] = 1

@@ -112,7 +112,8 @@ class TextFiles:
 
         Args:
             kind: which file.
-            dtype: of the result; int64 refuses what is no integer.
+            dtype: of the result. int64 refuses what is no integer, and a float what is not finite
+                in float32.
             width: how many numbers a line must have; 0 for any, all lines alike.
             rows: how many lines there must be, or None for any.
             missing: whether a cell may be empty, which is NaN.
@@ -128,6 +129,18 @@ class TextFiles:
                 f"{self.where(kind)}, line {len(values)}: the file ends with {len(values)} rows, "
                 f"but the dataset has {rows} {unit}s."
             )
+        if dtype is not np.int64:
+            fits = np.abs(values) <= np.finfo(np.float32).max
+            fits |= missing & np.isnan(values)
+            problem = "a value is not finite, or too large for float32."
+            self.require(kind, values, fits.all(axis=1), problem)
+        return values
+
+    def read_some(self, kind: str, dtype: type, width: int = 0, missing: bool = False) -> Array:
+        """The same; an error if there is no line."""
+        values = self.read(kind, dtype, width, missing=missing)
+        if not len(values):
+            raise DatasetError(f"{self.where(kind)}, line 1: the file is empty.")
         return values
 
     def read_numbers(self, kind: str, width: int, most: int, unit: str) -> Array:

@@ -18,7 +18,7 @@ from torch_geometric.utils import cumsum
 from lcpool.data.batches import GraphBatch, cut_batches
 from lcpool.data.checks import DatasetError, check_columns, warn_once
 from lcpool.data.splits import Split
-from lcpool.data.targets import INTEGERS, gather_targets
+from lcpool.data.targets import INTEGERS, targets
 from lcpool.settings import TaskName
 
 # Nodes with more neighbours than this share the last degree feature: hubs of social networks have
@@ -106,14 +106,14 @@ class GraphSet:
         node_counts = torch.tensor([graph.num_nodes for graph in rows])
         x = _gather_rows(name, rows, "x", node_counts)
         x = degree_features(edges, int(node_counts.sum())) if x is None else x
-        y, classes, task = gather_targets(name, [getattr(row, "y", None) for row in rows], task)
+        known = targets(name, [getattr(row, "y", None) for row in rows], len(rows), task)
         try:
             edge_attr = _gather_rows(name, rows, "edge_attr", edge_counts)
         except DatasetError as error:  # Few networks read it, and those say that it is missing.
             warn_once(f"{error} The graphs are used without 'edge_attr'.")
             edge_attr = None
-        return cls(name, x, edges, cumsum(node_counts), cumsum(edge_counts), y, classes,
-                   edge_attr, task)  # fmt: skip
+        ptrs = cumsum(node_counts), cumsum(edge_counts)
+        return cls(name, x, edges, *ptrs, edge_attr=edge_attr, **known)
 
     def __len__(self) -> int:
         return self.y.size(0)
@@ -168,6 +168,16 @@ class GraphSet:
         return len(self.classes)
 
     @property
+    def unlabelled(self) -> bool:
+        """Whether nothing is known of the graphs: no labels, and so no classes."""
+        return self.task == "classes" and not self.classes
+
+    @property
+    def classes_are_words(self) -> bool:
+        """Whether classes are called by words; ``y`` has their numbers then."""
+        return self.task == "classes" and isinstance(next(iter(self.classes), None), str)
+
+    @property
     def num_outputs(self) -> int:
         """How many numbers a network gives per graph, one per class, label or value."""
         return len(self.classes) if self.task == "classes" else self.y.size(1)
@@ -181,9 +191,9 @@ class GraphSet:
         """
         if self.task != "classes":
             return self.y.float()
-        if not self.classes:
+        if self.unlabelled:
             return torch.full_like(self.y, -1)
-        if isinstance(self.classes[0], str):  # numbered in the order of ``classes`` already
+        if self.classes_are_words:
             return self.y
         classes = torch.tensor(self.classes, device=self.y.device)
         found = torch.searchsorted(classes, self.y).clamp(max=len(self.classes) - 1)
@@ -265,32 +275,26 @@ class GraphSet:
     def to_graphs(self) -> list[Data]:
         """The graphs as PyG ``Data`` objects; their features share memory with the columns."""
         spans = (starmap(slice, pairwise(ptr.tolist())) for ptr in (self.node_ptr, self.edge_ptr))
+        words = self.unlabelled or self.classes_are_words
+        known = self.known() if words else [self.y[g : g + 1] for g in range(len(self))]
         return [
             Data(
                 x=self.x[nodes],
                 edge_index=self.edge_index[:, edges] - nodes.start,
                 edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
-                y=self._label(g),
+                y=y,
             )
-            for g, (nodes, edges) in enumerate(zip(*spans, strict=True))
+            for nodes, edges, y in zip(*spans, known, strict=True)
         ]
 
     def known(self) -> list[Any]:
         """What is known of each graph as its user writes it: a word, a number, a row, or None."""
-        if self.task == "classes" and not self.classes:
+        if self.unlabelled:
             return [None] * len(self)
-        if self.task == "classes" and isinstance(self.classes[0], str):
+        if self.classes_are_words:
             return [self.classes[number] for number in self.y.tolist()]
         found: list[Any] = self.y.tolist()
         return found
-
-    def _label(self, g: int) -> Tensor | str | None:
-        """``y`` of one graph as PyG keeps it."""
-        if self.task == "classes" and not self.classes:
-            return None
-        if self.task == "classes" and isinstance(self.classes[0], str):
-            return self.classes[int(self.y[g])]
-        return self.y[g : g + 1]
 
     @cached_property
     def _checked(self) -> None:

@@ -34,6 +34,7 @@ from lcpool.data.tables import TableFiles, is_tables, read_folder
 from lcpool.data.targets import targets, with_task
 from lcpool.data.tu import READER_VERSION, TUFiles, check_archive, read_tu
 from lcpool.settings import TaskName
+from lcpool.words import between
 
 BUILTIN = {"builtin": builtin, "builtin-labels": builtin_labels}
 TU_URL = "https://www.chrsmrrs.com/graphkerneldatasets"
@@ -134,9 +135,9 @@ def load_dataset(
             )
     if splits is not None:
         graphs = replace(graphs, splits=as_splits(splits, len(graphs), graphs.name))
-        left_out = sorted({len(graphs) - sum(split.sizes) for split in graphs.splits})
-        if left_out[-1]:
-            span = " to ".join(map(str, dict.fromkeys([left_out[0], left_out[-1]])))
+        left_out = [len(graphs) - sum(split.sizes) for split in graphs.splits]
+        if any(left_out):
+            span = between(left_out, 0)
             warn_once(f"{graphs.name}: the splits leave out {span} of {len(graphs)} graphs.")
     _warn_of_many_classes(graphs)
     edges = EdgeCounts.of(graphs)
@@ -166,7 +167,7 @@ def _check_numbers(source: PathLike | GraphSet, root: PathLike | None, graphs: G
 
 def _warn_of_many_classes(graphs: GraphSet) -> None:
     """Say it if classes look like numbers to predict: many, and some of a single graph."""
-    if graphs.num_classes <= MANY_CLASSES or isinstance(graphs.classes[0], str):
+    if graphs.num_classes <= MANY_CLASSES or graphs.classes_are_words:
         return
     if alone := int((graphs.targets.bincount() == 1).sum()):
         warn_once(

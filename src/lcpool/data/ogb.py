@@ -118,12 +118,7 @@ def read_ogb(path: Path) -> GraphSet:
 
 def _targets(source: OgbFiles) -> dict[str, Any]:
     """The fields ``y``, ``classes`` and ``task``."""
-    kind = "graph-label"
-    values = source.read(kind, np.float64, missing=True)
-    if not values.size:
-        raise DatasetError(f"{source.where(kind)}, line 1: the file is empty.")
-    bounded = ~(np.abs(values) > np.finfo(np.float32).max).any(axis=1)
-    source.require(kind, values, bounded, "a target is not finite, or too large for float32.")
+    values = source.read_some("graph-label", np.float64, missing=True)
     known = values[~np.isnan(values)]
     whole = bool((known == np.floor(known)).all() and (np.abs(known) < 2**53).all())
     if values.shape[1] == 1 and len(known) == len(values) and whole:
@@ -154,8 +149,6 @@ def _features(
     if kind not in source.files:
         return None, ()
     values = source.read(kind, np.float64, rows=rows)
-    bounded = (np.abs(values) <= np.finfo(np.float32).max).all(axis=1)
-    source.require(kind, values, bounded, "a value is not finite, or too large for float32.")
     sizes = integer_categories(values, usual)
     if not sizes:
         return values.astype(np.float32) if values.shape[1] else None, ()
@@ -169,9 +162,7 @@ def _splits(source: OgbFiles, graphs: int) -> tuple[Split, ...]:
         return ()
     seen, parts = np.zeros(graphs, np.int64), []
     for kind in _SPLIT:
-        numbers = source.read(kind, np.int64, width=1)
-        if not len(numbers):
-            raise DatasetError(f"{source.where(kind)}, line 1: the file is empty.")
+        numbers = source.read_some(kind, np.int64, width=1)
         within = ((numbers >= 0) & (numbers < graphs)).all(axis=1)
         source.require(kind, numbers, within, f"{{}} is out of range, there are {graphs} graphs.")
         once = np.zeros(len(numbers), bool)

@@ -44,12 +44,22 @@ def targets(
         task: what they are, if it is not to be told from them.
         place: how an error calls the target of a graph; by default as ``y``, with its number.
         others: with what numbers to predict go, for errors.
+
+    Example:
+        >>> targets("", ["no", "yes", "no"], 3, None)["classes"]
+        ('no', 'yes')
+        >>> targets("", [[0, 1], [1, None]], 2, None)["y"]
+        tensor([[0., 1.],
+                [1., nan]])
     """
+    if task not in (None, *TASKS):
+        raise ValueError(f"'task' must be one of {', '.join(TASKS)}, not {task!r}.")
     names = tuple(map(str, y.columns)) if hasattr(y, "columns") else ()
     rows = [None] * count if y is None else _listed(where, y)
     if len(rows) != count:
         raise DatasetError(f"{where}: {len(rows)} targets for {count} graphs.")
-    column, classes, found = gather_targets(where, rows, task, place, others)
+    place = place or (lambda g: f"{where}: 'y' of graph {g}")
+    column, classes, found = _column(rows, task, place, others)
     return {
         "y": column,
         "classes": classes,
@@ -62,7 +72,7 @@ def with_task(graphs: GraphSet, task: TaskName | None) -> GraphSet:
     """The graphs with their targets as another kind: whole numbers can be classes or values."""
     if task in (None, graphs.task) or not graphs.num_outputs:
         return graphs
-    if graphs.task == "classes" and isinstance(graphs.classes[0], str):
+    if graphs.classes_are_words:
         raise DatasetError(f"{graphs.name}: the targets are words, which are classes, not {task}.")
     known = targets(graphs.name, graphs.y, len(graphs), task)
     return replace(graphs, **known | {"target_names": graphs.target_names})
@@ -83,34 +93,12 @@ def _listed(where: str, y: Any) -> list[Any]:
     return rows
 
 
-def gather_targets(
-    name: str,
-    found: Sequence[Any],
-    task: TaskName | None = None,
-    place: Place | None = None,
-    others: str = OTHERS,
+def _column(
+    found: Sequence[Any], task: TaskName | None, place: Place, others: str
 ) -> tuple[Tensor, tuple[int, ...] | tuple[str, ...], TaskName]:
-    """What is known of each graph as a column: ``y``, ``classes`` and ``task`` of a set.
-
-    Args:
-        name: what the set is called, for messages.
-        found: a number, a word, a row of numbers or None for each graph.
-        task: what they are, if it is not to be told from them.
-        place: how an error calls the target of a graph, as in :func:`targets`.
-        others: with what numbers to predict go, for errors.
-
-    Example:
-        >>> gather_targets("", ["no", "yes", "no"])
-        (tensor([0, 1, 0]), ('no', 'yes'), 'classes')
-        >>> gather_targets("", [[0, 1], [1, None]])
-        (tensor([[0., 1.],
-                [1., nan]]), (), 'labels')
-    """
-    if task not in (None, *TASKS):
-        raise ValueError(f"'task' must be one of {', '.join(TASKS)}, not {task!r}.")
+    """``y``, ``classes`` and ``task``, of a number, word, row of numbers or None per graph."""
     if all(value is None for value in found):
         return torch.full((len(found),), -1), (), "classes"
-    place = place or (lambda g: f"{name}: 'y' of graph {g}")
     if task in (None, "classes") and any(isinstance(value, str) for value in found):
         return _classes_by_word(found, place)
     rows = _target_rows(found, place, "" if task in ("labels", "values") else " or a word")

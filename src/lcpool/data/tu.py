@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from lcpool.data.checks import DatasetError, warn_once
-from lcpool.data.columns import MAX_SPAN, check_size, in_columns
+from lcpool.data.columns import MAX_SPAN, in_columns, one_hot
 from lcpool.data.files import UNREADABLE, Array, TextFiles
 from lcpool.data.graphset import GraphSet
 
@@ -155,19 +155,11 @@ def read_tu(path: Path) -> GraphSet:
 
 def _targets(source: TUFiles) -> dict[str, Any]:
     """The fields ``y``, ``classes`` and ``task``: classes, or else the graphs' attributes."""
-    values = "graph_labels" not in source.files and "graph_attributes" in source.files
-    kind = "graph_attributes" if values else "graph_labels"
-    if values:
-        found = source.read(kind, np.float64, missing=True)
-        bounded = ~(np.abs(found) > np.finfo(np.float32).max).any(axis=1)
-        source.require(kind, found, bounded, "a value is not finite, or too large for float32.")
-    else:
-        found = source.read(kind, np.int64, width=1)
-    if not len(found):
-        raise DatasetError(f"{source.where(kind)}, line 1: the file is empty.")
-    if values:
-        return {"y": torch.from_numpy(found), "classes": (), "task": "values"}
-    classes, y = np.unique(found[:, 0], return_inverse=True)
+    if "graph_labels" not in source.files and "graph_attributes" in source.files:
+        values = source.read_some("graph_attributes", np.float64, missing=True)
+        return {"y": torch.from_numpy(values), "classes": (), "task": "values"}
+    labels = source.read_some("graph_labels", np.int64, width=1)
+    classes, y = np.unique(labels[:, 0], return_inverse=True)
     return {"y": torch.from_numpy(y), "classes": tuple(range(len(classes)))}
 
 
@@ -178,24 +170,14 @@ def count_edge_lines(path: Path) -> int:
 
 def _features(source: TUFiles, unit: str, count: int) -> Array | None:
     """Attributes and one-hot labels of the nodes or edges; None if there are neither."""
-    attributes, labels = np.empty((count, 0), np.float32), []
+    features = np.empty((count, 0), np.float32)
     if (kind := f"{unit}_attributes") in source.files:
-        attributes = source.read(kind, np.float32, rows=count)
-        finite = np.isfinite(attributes).all(axis=1)
-        source.require(kind, attributes, finite, "a value is not finite.")
-    at = width = attributes.shape[1]
+        features = source.read(kind, np.float32, rows=count)
     if (kind := f"{unit}_labels") in source.files:
-        labels = [_number_labels(column) for column in source.read(kind, np.int64, rows=count).T]
-        width += sum(values for _, values in labels)
-        check_size(source.where(kind), count, width)
-    if not labels:
-        return attributes if width else None
-    features = np.zeros((count, width), np.float32)
-    features[:, :at] = attributes
-    for number, values in labels:
-        features[np.arange(count), at + number] = 1
-        at += values
-    return features
+        labels = map(_number_labels, source.read(kind, np.int64, rows=count).T)
+        columns = one_hot(source.where(kind), labels, np.empty((count, 0)))
+        features = np.concatenate([features, columns], axis=1)
+    return features if features.shape[1] else None
 
 
 def _number_labels(values: Array) -> tuple[Array, int]:

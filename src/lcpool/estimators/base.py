@@ -146,7 +146,7 @@ class GraphEstimator(BaseEstimator):
 
     def _check(self, graphs: GraphSet) -> None:
         """Refuse targets that are missing, or are not what this estimator predicts."""
-        if graphs.task == "classes" and not graphs.classes:
+        if graphs.unlabelled:
             raise ValueError("the graphs have no targets: pass y, one per graph.")
         if graphs.task != "classes":
             unknown = graphs.y.isnan().all(1).nonzero()

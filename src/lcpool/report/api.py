@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 import pandas as pd
 
-from lcpool.atomic import whole_file
+from lcpool.atomic import write_together
 from lcpool.data.splits import Scheme
 from lcpool.notebook import card
 from lcpool.report import tables
@@ -20,7 +18,7 @@ from lcpool.report.cells import GROUP, Names, Reference, agreeing, choose, gathe
 from lcpool.report.comparison import Comparison
 from lcpool.report.findings import answer, findings, left_out_in_words, provenance
 from lcpool.report.measure import Measure, choose_measure
-from lcpool.report.page import DifferenceTable, first_against_others, page
+from lcpool.report.page import DifferenceTable, page, splits_sheet
 from lcpool.report.verdict import Verdicts, uninformative
 from lcpool.sweep.results import Results
 from lcpool.train.tasks import LOSS
@@ -150,13 +148,12 @@ class Report:
         """
         other = LOSS if self.rule != LOSS else self.measure.selected_by.name
         value = self.runs[self.measure.column(other)]
-        pools = list(dict.fromkeys(cell[3] for cell in self.ranked.values))
-        c = Comparison.of(self.runs.assign(value=value), pools, self.measure)
+        runs, pools = self.runs.assign(value=value), self.ranked.trained_pools
+        c = Comparison.of(runs, pools, self.measure)
         rule = f"epoch by validation {self.measure.rule_title(other)}"
         informative = None
-        if self.uninformative:
-            every = dict.fromkeys(cell[0] for cell in self.ranked.values)
-            informative = [name for name in every if name not in self.uninformative]
+        if without := self.uninformative:
+            informative = [name for name in self.ranked.trained_datasets if name not in without]
         return self.verdicts.sensitivity((rule, c), informative)
 
     def findings(self) -> dict[str, list[str]]:
@@ -169,7 +166,11 @@ class Report:
 
     def differences(self) -> list[DifferenceTable]:
         """Tables of one pooling against the others, for the page."""
-        return first_against_others(self.ranked)
+        c = self.ranked
+        if c.empty:
+            return []
+        title = f"{c.order[0]}, which ranks first, against the others, on each dataset over its"
+        return [(f"{title} splits", "over-splits", splits_sheet(c, ["dataset"]))]
 
     def page(self) -> str:
         """The page as HTML."""
@@ -189,10 +190,5 @@ class Report:
             Path(folder, "tables.tex"): tables.latex(self),
             Path(folder, "report.html"): self.page(),
         }
-        with ExitStack() as files:
-            for path, text in texts.items():
-                file = files.enter_context(whole_file(path))
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
+        write_together({path: text.encode() for path, text in texts.items()})
         return list(texts)

@@ -22,11 +22,11 @@ from lcpool.models import BACKBONES, CONVS, POOLINGS
 from lcpool.report.measure import Measure
 from lcpool.report.schemes import per_split, share_of_tests
 from lcpool.report.statistics import over_splits, rounded
-from lcpool.report.words import listed
 from lcpool.settings import changed, labels, read_config_text, unnamed
 from lcpool.sweep.columns import EXPORTED
 from lcpool.sweep.results import Results, key
 from lcpool.train.tasks import LOSS
+from lcpool.words import listed
 
 # Columns of numbers that can be empty.
 NUMBERS = (*(c.name for c in EXPORTED if c.name.startswith("test_")), "diverged", "seconds",

@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,8 @@ from lcpool.report import statistics
 from lcpool.report.cells import CELL, GROUP, RUN
 from lcpool.report.measure import Measure
 from lcpool.report.schemes import per_split, share_of_tests
-from lcpool.report.statistics import Array, Difference, ranks, rounded
-from lcpool.report.words import count
+from lcpool.report.statistics import Array, ranks, rounded
+from lcpool.words import count
 
 Bools = NDArray[np.bool_]
 # Dataset, backbone and convolution.
@@ -103,6 +103,16 @@ class Comparison:
     def empty(self) -> bool:
         """Whether there are no two poolings with a result in the same group."""
         return len(self.pools) < 2 or self.groups.empty
+
+    @property
+    def trained_pools(self) -> list[str]:
+        """All poolings with a result, ranked or not."""
+        return list(dict.fromkeys(cell[3] for cell in self.values))
+
+    @property
+    def trained_datasets(self) -> list[str]:
+        """All datasets with a result, ranked or not."""
+        return list(dict.fromkeys(cell[0] for cell in self.values))
 
     @property
     def varied(self) -> list[str]:
@@ -215,7 +225,9 @@ def pairs_over_splits(
     """
     if comparison.empty or not comparison.varied:
         return pd.DataFrame()
-    return _of_first(compare_over_splits([(comparison, _tests(comparison, reference))], by))
+    pairs = compare_over_splits([(comparison, _tests(comparison, reference))], by)
+    # Those of the reference alone, after the correction for all.
+    return pairs[pairs["reference"] == pairs["reference"].iloc[0]].reset_index(drop=True)
 
 
 def compare_over_splits(
@@ -244,16 +256,16 @@ def compare_over_splits(
             differences = per_split((runs[one] - runs[other]).dropna(), c.schemes[dataset])
             values = differences.to_numpy(dtype=np.float64)
             found = statistics.over_splits(values, c.shares[dataset])
-            names = {**place, "reference": one, "pool": other}
-            rows.append({**names, "splits": found.n, **_columns(found, tests)})
-    return _corrected(rows)
-
-
-def _columns(found: Difference, tests: int) -> dict[str, float]:
-    return {
-        "difference": found.mean, "low": found.low, "high": found.high, "p": found.p,
-        "smallest": found.half_width(tests),
-    }  # fmt: skip
+            rows.append({
+                **place, "reference": one, "pool": other, "splits": found.n,
+                "difference": found.mean, "low": found.low, "high": found.high, "p": found.p,
+                "smallest": found.half_width(tests),
+            })  # fmt: skip
+    table = pd.DataFrame(rows)
+    tested = table["p"].notna()
+    table["tests"], table["p_holm"] = int(tested.sum()), np.nan
+    table.loc[tested, "p_holm"] = statistics.holm(table.loc[tested, "p"].to_numpy())
+    return table
 
 
 def _tests(comparison: Comparison, reference: str | None) -> list[Pair]:
@@ -266,17 +278,3 @@ def _tests(comparison: Comparison, reference: str | None) -> list[Pair]:
     others = [pool for pool in comparison.pools if pool != first]
     tests = [(first, pool) for pool in others]
     return tests if reference else [*tests, *itertools.combinations(others, 2)]
-
-
-def _of_first(pairs: pd.DataFrame) -> pd.DataFrame:
-    """The pairs of the reference alone, after the correction for all."""
-    return pairs[pairs["reference"] == pairs["reference"].iloc[0]].reset_index(drop=True)
-
-
-def _corrected(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """With Holm's correction for all rows."""
-    table = pd.DataFrame(rows)
-    tested = table["p"].notna()
-    table["tests"], table["p_holm"] = int(tested.sum()), np.nan
-    table.loc[tested, "p_holm"] = statistics.holm(table.loc[tested, "p"].to_numpy())
-    return table

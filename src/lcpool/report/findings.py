@@ -13,12 +13,11 @@ import pandas as pd
 from lcpool.data.splits import Scheme, of_family
 from lcpool.report.cells import agreeing
 from lcpool.report.comparison import Comparison, Group, pairs_over_splits
-from lcpool.report.measure import Measure
 from lcpool.report.schemes import in_words, no_test
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
-from lcpool.report.verdict import NO_POOLING, POWER, SURE, Verdict, Verdicts
-from lcpool.report.words import between, count, duration, listed, p_value, signed
+from lcpool.report.verdict import NO_POOLING, POWER, SURE, Verdicts
 from lcpool.sweep.engine import in_short
+from lcpool.words import between, count, duration, listed, p_value, signed
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
@@ -97,7 +96,7 @@ RELATIONS = {
 
 def _relations(v: Verdicts) -> str:
     """The reference and all rivals, by verdict."""
-    by_word = {word: [r.pairs.other for r in v.rivals if r.word == word] for word in RELATIONS}
+    by_word = {word: [r.pool for r in v.rivals if r.word == word] for word in RELATIONS}
     said = [f"{RELATIONS[word]} {listed(pools)}" for word, pools in by_word.items() if pools]
     return f"{v.reference} is {'; '.join(said)}"
 
@@ -105,16 +104,16 @@ def _relations(v: Verdicts) -> str:
 def _take(v: Verdicts) -> str:
     words = {rival.word for rival in v.rivals}
     if words == {"undecided"}:
-        rivals = listed([rival.pairs.other for rival in v.rivals], "or")
+        rivals = listed([rival.pool for rival in v.rivals], "or")
         return (
             f"Undecided: on the average dataset these runs do not tell whether {v.reference} is "
             f"better or worse than {rivals}. {_equal(v)}"
         )
-    beaten = [rival.pairs.other for rival in v.rivals if rival.word == "worse"]
+    beaten = [rival.pool for rival in v.rivals if rival.word == "worse"]
     if beaten:
         advice = f"Take {beaten[0]}, not {v.reference}"
     elif words & {"not better", "undecided"}:
-        rest = [r.pairs.other for r in v.rivals if r.word in ("not better", "undecided")]
+        rest = [r.pool for r in v.rivals if r.word in ("not better", "undecided")]
         advice = f"Take {listed([v.reference, *rest], 'or')}"
     else:
         advice = f"Take {v.reference}"
@@ -128,10 +127,10 @@ def _equal(v: Verdicts) -> str:
     )
 
 
-def amount_of_points(v: Verdicts, points: float | None = None) -> str:
-    """So many points, in words; by default the margin."""
-    points, word = v.margin if points is None else points, v.comparison.measure.points
-    return f"{points:g} {word.removesuffix('s') if points == 1 else word}"
+def amount_of_points(v: Verdicts) -> str:
+    """The margin, in words."""
+    word = v.comparison.measure.points
+    return f"{v.margin:g} {word.removesuffix('s') if v.margin == 1 else word}"
 
 
 def _ahead(v: Verdicts) -> list[str]:
@@ -139,7 +138,7 @@ def _ahead(v: Verdicts) -> list[str]:
     ahead = [r for r in v.rivals if r.word == "not worse" and r.ahead >= SURE]
     if not ahead:
         return []
-    named = listed([f"{r.pairs.other} ({signed(r.mean, 1)})" for r in reversed(ahead)])
+    named = listed([f"{r.pool} ({signed(r.mean, 1)})" for r in reversed(ahead)])
     return [
         f"It is ahead of {named} with that probability; whether by more than "
         f"{amount_of_points(v)} is open."
@@ -150,9 +149,9 @@ def _undecided(v: Verdicts) -> list[str]:
     """What it would take to decide the others."""
     said = []
     for rival in v.rivals:
-        if rival.word == "undecided" and np.isfinite(more := rival.more_datasets(v.margin)):
+        if rival.word == "undecided" and np.isfinite(more := rival.more_datasets):
             about = f"about {more:.0f}" if more <= MANY else f"more than {MANY}"
-            said.append(f"{rival.pairs.other} {about} ({signed(rival.mean, 1)})")
+            said.append(f"{rival.pool} {about} ({signed(rival.mean, 1)})")
     if not said:
         return []
     return [
@@ -178,7 +177,7 @@ def _picked(report: Report) -> list[str]:
 
 
 def _not_converged(v: Verdicts) -> list[str]:
-    wrong = [r.pairs.other for r in v.rivals if r.draws is not None and not r.draws.converged]
+    wrong = [r.pool for r in v.rivals if r.draws is not None and not r.draws.converged]
     if not wrong:
         return []
     return [
@@ -242,7 +241,7 @@ def _power(report: Report) -> list[str]:
     if able.empty:
         return []
     found, equal = able["detectable"], able["equal_if_equal"]
-    wrong = [_doubt(rival) for rival in v.rivals if rival.word != "undecided"]
+    wrong = [rival.doubt for rival in v.rivals if rival.word != "undecided"]
     said = [
         f"With these datasets and runs, a true difference of {between(found, 1)} "
         f"{c.measure.points}, depending on the pooling, would be found with probability {POWER:g}; "
@@ -257,17 +256,9 @@ def _power(report: Report) -> list[str]:
     return said
 
 
-def _doubt(rival: Verdict) -> float:
-    """The probability that a verdict is wrong."""
-    worse, equal, better = rival.regions
-    right = {"better": better, "equal": equal, "worse": worse, "not worse": 1 - worse,
-             "not better": 1 - better}  # fmt: skip
-    return 1 - right[rival.word]
-
-
 def _sensitivity(report: Report) -> list[str]:
     """Which verdicts are others by other priors, by the other rule, on informative datasets."""
-    verdicts = {rival.pairs.other: rival.word for rival in report.verdicts.rivals}
+    verdicts = {rival.pool: rival.word for rival in report.verdicts.rivals}
     table = report.sensitivity
     if table.empty:
         return []
@@ -282,7 +273,7 @@ def _sensitivity(report: Report) -> list[str]:
     said = [f"Verdicts that other assumptions change. {'; '.join(changes)}."] if changes else []
     if same:
         said.append(f"No verdict changes with {listed(same, 'or')}.")
-    if close := [f"{r.pairs.other} ({r.word})" for r in report.verdicts.rivals if r.close]:
+    if close := [f"{r.pool} ({r.word})" for r in report.verdicts.rivals if r.close]:
         said.append(
             "These verdicts are so near the limit that the error of the simulation could change "
             f"them: {listed(close)}."
@@ -297,15 +288,12 @@ def _power_on_one_dataset(c: Comparison) -> list[str]:
         return []
     pairs = pairs_over_splits(c, ["dataset"])
     tests, smallest = count(int(pairs["tests"].iloc[0]), "comparison"), pairs["smallest"]
+    digits = 1 if c.measure.metric.percent else c.measure.digits
     return [
         f"With {count(int(pairs['splits'].min()), 'run')} and {tests}, a lead is significant from "
-        f"{_span(c.measure, smallest)} on, depending on the pooling."
+        f"{smallest.min():.{digits}f} to {c.measure.amount(smallest.max(), digits)} on, depending "
+        "on the pooling."
     ]
-
-
-def _span(measure: Measure, values: pd.Series) -> str:
-    digits = 1 if measure.metric.percent else measure.digits
-    return f"{values.min():.{digits}f} to {measure.amount(values.max(), digits)}"
 
 
 def _agreement(report: Report) -> list[str]:
@@ -363,7 +351,7 @@ def _without_partner(v: Verdicts) -> list[str]:
     for rival in v.rivals:
         parts = [f"{count(n, 'run')} of {name}" for name, n in rival.pairs.lost.items()]
         if parts or rival.pairs.missing:
-            alike.setdefault((*parts, *rival.pairs.missing), []).append(rival.pairs.other)
+            alike.setdefault((*parts, *rival.pairs.missing), []).append(rival.pool)
     return [
         f"Not in the verdict on {v.reference} against {listed(pools)}, as one of the two lacks it: "
         f"{listed(parts)}."

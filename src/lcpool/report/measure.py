@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from lcpool.report.words import figure, listed, signed
 from lcpool.sweep.results import Results
 from lcpool.train.metrics import METRICS, Metric
 from lcpool.train.tasks import LOSS
 from lcpool.warn import warn_caller
+from lcpool.words import figure, listed, signed
 
 
 @dataclass(frozen=True)

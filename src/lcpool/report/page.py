@@ -14,14 +14,13 @@ from lcpool.pages import environment, inline, text
 from lcpool.report.cells import GROUP
 from lcpool.report.comparison import Comparison, pairs_over_splits
 from lcpool.report.findings import MANY, provenance, why_no_test
-from lcpool.report.measure import Measure
 from lcpool.report.plots import colours, costs, diagram, learning, picture, shapes, spread, tag
 from lcpool.report.schemes import correction, name_of_test
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
 from lcpool.report.tables import constant_mark, highlighted, layouts, rank_rows
 from lcpool.report.verdict import SURE
 from lcpool.report.verdict_plots import forest, pareto
-from lcpool.report.words import count, duration, figure, memory, p_value, signed
+from lcpool.words import count, duration, figure, memory, p_value, signed
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
@@ -83,14 +82,6 @@ def _content(report: Report) -> dict[str, Any]:
         "pareto": pareto(report),
         "no_test": why_no_test(report.ranked),
     }
-
-
-def first_against_others(c: Comparison) -> list[DifferenceTable]:
-    """The first in rank against the others, on each dataset over its splits."""
-    if c.empty:
-        return []
-    title = f"{c.order[0]}, which ranks first, against the others, on each dataset over its splits"
-    return [(title, "over-splits", splits_sheet(c, ["dataset"]))]
 
 
 def style() -> str:
@@ -224,13 +215,19 @@ def splits_sheet(c: Comparison, by: list[str], named: str | None = None) -> Shee
         return None
     reference, m, scheme = pairs["reference"].iloc[0], c.measure, c.schemes[c.varied[0]]
     over = "" if "backbone" in by else ", mean over the networks"
+    most = 100.0 if m.metric.percent else math.inf  # of a difference of two percentages
+    tests = count(int(pairs["tests"].iloc[0]), "comparison")
+    why = "" if named else ": all pairs, because the reference was picked by these same figures"
     headings = [
         Heading("difference", f"{reference} − pooling {m.differences}, mean over the splits that "
                 f"both were trained on{over}.", "difference", _only(m.signed)),
-        Heading("95 % interval", f"Of {name_of_test(scheme)}.", "low", _ends(m)),
+        Heading("95 % interval", f"Of {name_of_test(scheme)}.", "low",
+                lambda low, row: f"{m.signed(max(low, -most))} to "
+                                 f"{m.signed(min(row['high'], most))}"),
         Heading("p", f"{correction(scheme)} A dash: fewer than {FEWEST_RUNS} runs, or the same "
                 "difference in all.", "p", _only(p_value)),
-        _p_heading("p, Holm", _corrected(pairs, named), "p_holm"),
+        Heading("p, Holm", f"The same, corrected for {tests}{why}.", "p_holm", _only(p_value),
+                lambda row: "significant" if row["p_holm"] < ALPHA else ""),
         Heading("smallest detectable difference", f"{m.unit}: the smallest mean difference that "
                 "this test would call significant, with this spread and this many comparisons.",
                 "smallest", _only(f"{{:.{m.digits}f}}".format)),
@@ -238,26 +235,6 @@ def splits_sheet(c: Comparison, by: list[str], named: str | None = None) -> Shee
     return _sheet(pairs, [*by, "pool"], headings)
 
 
-def _corrected(pairs: pd.DataFrame, named: str | None) -> str:
-    tests = f"corrected for {count(int(pairs['tests'].iloc[0]), 'comparison')}"
-    why = "" if named else ": all pairs, because the reference was picked by these same figures"
-    return f"The same, {tests}{why}."
-
-
-def _p_heading(title: str, tip: str, column: str) -> Heading:
-    """Bold where it is significant; a p that is not corrected never is."""
-    return Heading(title, tip, column, _only(p_value),
-                   lambda row: "significant" if row[column] < ALPHA else "")  # fmt: skip
-
-
 def _only(write: Callable[[Any], str]) -> Callable[[Any, Row], str]:
     """What is written from the value alone."""
     return lambda value, row: write(value)
-
-
-def _ends(measure: Measure) -> Callable[[Any, Row], str]:
-    """An interval of a difference; of two percentages it is between ±100."""
-    most = 100.0 if measure.metric.percent else math.inf
-    return lambda low, row: (
-        f"{measure.signed(max(low, -most))} to {measure.signed(min(row['high'], most))}"
-    )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lcpool.report.cells import CELL, GROUP
 from lcpool.report.statistics import Array
-from lcpool.report.words import duration, figure, memory
+from lcpool.words import duration, figure, memory
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
@@ -143,7 +143,8 @@ def learning(report: Report) -> list[Panel]:
             for pool, line in lines.items()
         ]  # fmt: skip
         label = f"Validation {m.title} by epoch: {', '.join(names)}"
-        whole = _plotted(label, (x, "epoch"), (y, f"validation {m.heading}"), drawn)
+        grid = axes(x, y, "epoch", f"validation {m.heading}")
+        whole = picture(WIDTH, 180, label, *grid, *drawn)
         panels.append(Panel(dict(zip(GROUP, names, strict=True)), whole))
     return panels
 
@@ -182,7 +183,7 @@ def costs(report: Report, column: str) -> list[Panel]:
                 data_tip=f"{tip}, {write(cell[column])}",
             ))  # fmt: skip
         label = f"{m.capital} against {title}: {dataset}"
-        drawn = _plotted(label, (x, title), (y, f"test {m.heading}"), marks)
+        drawn = picture(WIDTH, 180, label, *axes(x, y, title, f"test {m.heading}"), *marks)
         panels.append(Panel({"dataset": dataset}, drawn))
     return panels
 
@@ -317,19 +318,15 @@ def picture(
     )  # fmt: skip
 
 
-def _plotted(
-    label: str, bottom: tuple[Scale, str], left: tuple[Scale, str], marks: Sequence[Markup]
-) -> Markup:
-    """Marks between two axes, each a scale and its title."""
-    (x, x_title), (y, y_title) = bottom, left
+def axes(x: Scale, y: Scale, x_title: str, y_title: str, above: float = 10.0) -> list[Markup]:
+    """Grid lines and numbers of two axes, and their titles; ``above`` is the height of y's."""
     ends, places = {"x1": x.start, "x2": x.end}, {f"{tick:g}": y(tick) for tick in y.ticks()}
     lines = [tag("line", **ends, y1=at, y2=at, class_="grid") for at in places.values()]
     lines += [
         tag("text", tick, x=x.start - 4, y=at + 3.5, class_="tick end")
         for tick, at in places.items()
     ]
-    lines += [tag("text", y_title, x=0.0, y=10.0), bottom_axis(x, 18, 150, x_title)]
-    return picture(WIDTH, 180, label, *lines, *marks)
+    return [*lines, tag("text", y_title, x=0.0, y=above), bottom_axis(x, y.end, y.start, x_title)]
 
 
 def bottom_axis(x: Scale, top: float, bottom: float, title: str) -> Markup:

@@ -14,8 +14,8 @@ from lcpool.report.comparison import Comparison
 from lcpool.report.findings import constants_in_words
 from lcpool.report.measure import Measure
 from lcpool.report.statistics import rounded
-from lcpool.report.words import count, figure, listed, signed
 from lcpool.spreadsheet import protected
+from lcpool.words import between, count, figure, listed, signed
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
@@ -84,7 +84,7 @@ def verdict_rows(report: Report) -> tuple[list[str], list[list[str]]]:
         if pd.notna(rival.regions.equal):
             shares = " / ".join(f"{100 * p:.1f}" for p in rival.regions)
             word, mean = rival.word, f"{mean} ({signed(rival.low, 1)} to {signed(rival.high, 1)})"
-        rows.append([rival.pairs.other, word, shares, mean, signed(rival.unweighted, 1)])
+        rows.append([rival.pool, word, shares, mean, signed(rival.unweighted, 1)])
     return header, rows
 
 
@@ -116,9 +116,8 @@ def layouts(cells: pd.DataFrame) -> list[Layout]:
 def size_rows(cells: pd.DataFrame, datasets: Sequence[str]) -> dict[str, list[str]]:
     """The number of test graphs of each dataset, and the share of the largest class if known."""
     parts = [cells[cells["dataset"] == dataset] for dataset in datasets]
-    ends = [(f"{p['num_test'].min():.0f}", f"{p['num_test'].max():.0f}") for p in parts]
     largest = [part["largest_class"].mean() for part in parts]
-    rows = {"test graphs": [a if a == b else f"{a} to {b}" for a, b in ends]}
+    rows = {"test graphs": [between(part["num_test"], 0) for part in parts]}
     if pd.notna(largest).any():
         rows["largest class, %"] = ["–" if pd.isna(share) else f"{share:.1f}" for share in largest]
     return rows

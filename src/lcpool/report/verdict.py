@@ -26,7 +26,7 @@ from lcpool.report.comparison import Comparison
 from lcpool.report.hierarchical import Differences, Draws, Priors, Regions, Sampler, posterior
 from lcpool.report.schemes import no_test, per_split
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS, Array, over_splits, rounded
-from lcpool.report.words import count
+from lcpool.words import count
 
 SURE = 0.95
 # So far from ``SURE`` the draws, of which there are a few thousand, cannot tell a probability.
@@ -105,6 +105,7 @@ class Verdict:
 
     Attributes:
         pairs: the differences it is about.
+        margin: differences up to it are none, in points.
         mean: of the posterior of the difference on the average dataset, with its 95 % interval.
         unweighted: the plain mean over datasets.
         regions: the probabilities that decide; NaN where nothing can be said.
@@ -117,6 +118,7 @@ class Verdict:
     """
 
     pairs: Paired
+    margin: float
     mean: float
     low: float
     high: float
@@ -130,8 +132,21 @@ class Verdict:
     data: Differences | None = None
 
     @property
+    def pool(self) -> str:
+        """The other pooling."""
+        return self.pairs.other
+
+    @property
     def word(self) -> str:
         return decided(self.regions)
+
+    @property
+    def doubt(self) -> float:
+        """The probability that the verdict is wrong; 0 where there is none."""
+        worse, equal, better = self.regions
+        right = {"better": better, "equal": equal, "worse": worse, "not worse": 1 - worse,
+                 "not better": 1 - better, "undecided": 1.0}  # fmt: skip
+        return 1 - right[self.word]
 
     @property
     def close(self) -> bool:
@@ -139,23 +154,26 @@ class Verdict:
         sure = (SURE - NEAR, SURE + NEAR)
         return self.draws is not None and len({decided(self.regions, at) for at in sure}) > 1
 
-    def sensitivity(self, margin: float) -> dict[str, Regions]:
+    @property
+    def sensitivity(self) -> dict[str, Regions]:
         """The probabilities under other priors, where the draws tell."""
         if self.draws is None:
             return {}
         found = {
-            name: self.draws.regions_under(margin, PRIORS, other)
+            name: self.draws.regions_under(self.margin, PRIORS, other)
             for name, other in OTHER_PRIORS.items()
         }
         return {name: regions for name, regions in found.items() if np.isfinite(regions.equal)}
 
-    def power(self, margin: float) -> Power | None:
+    @property
+    def power(self) -> Power | None:
         """What could have been found; None where the model was not used."""
         if self.draws is None or self.data is None:
             return None
-        return power(self.data, self.draws, margin)
+        return power(self.data, self.draws, self.margin)
 
-    def more_datasets(self, margin: float) -> float:
+    @property
+    def more_datasets(self) -> float:
         """How many more datasets would decide with probability ``POWER``; NaN if one is enough.
 
         If the difference is as it is now. The error of μ falls with √n, and must be such that the
@@ -164,7 +182,7 @@ class Verdict:
         if self.draws is None or self.word in ("better", "equal", "worse"):
             return np.nan
         error = np.diff(np.quantile(self.draws.mu, (1 - SURE, SURE)))[0] / 2 / stats.norm.ppf(SURE)
-        away = abs(abs(self.mean) - margin)
+        away = abs(abs(self.mean) - self.margin)
         wanted = stats.norm.ppf(SURE) + stats.norm.ppf(POWER)
         n = len(self.datasets)
         return float(max(np.ceil(n * (wanted * error / away) ** 2) - n, 1.0))
@@ -207,7 +225,7 @@ def judge_pair(pairs: Paired, c: Comparison, margin: float, families: Mapping[st
         "mean": draws.delta.mean(axis=(0, 1)), "low": ends[0], "high": ends[1],
     })  # fmt: skip
     return Verdict(
-        pairs, float(draws.centre.mean()), float(low), float(high), float(data.mean.mean()),
+        pairs, margin, float(draws.centre.mean()), float(low), float(high), float(data.mean.mean()),
         draws.regions(margin), draws.new_regions(margin), float(1 - draws.below(0).mean()),
         table, draws=draws, data=data,
     )  # fmt: skip
@@ -235,7 +253,7 @@ def _on_one(pairs: Paired, c: Comparison, margin: float) -> Verdict:
     ends = {"low": found.mean - half, "high": found.mean + half}
     row = {"dataset": dataset, "runs": found.n, "difference": found.mean, "mean": found.mean}
     return Verdict(
-        pairs, found.mean, **ends, unweighted=found.mean, regions=Regions.of(below, within),
+        pairs, margin, found.mean, **ends, unweighted=found.mean, regions=Regions.of(below, within),
         new=Regions(np.nan, np.nan, np.nan), ahead=float(1 - at),
         datasets=pd.DataFrame([{**row, **ends}]), why_not=why,
     )  # fmt: skip
@@ -316,7 +334,7 @@ class Verdicts:
         margin = 1.0 if margin is None else margin
         if not (margin > 0 and np.isfinite(margin)):
             raise ValueError(f"the margin must be a number above zero, not {margin:g}.")
-        pools = list(dict.fromkeys(cell[3] for cell in c.values))
+        pools = c.trained_pools
         if against is not None and against not in pools:
             known = f"choose one of {', '.join(pools)}" if pools else "there are no others"
             raise ValueError(f"there are no ranked runs of '{against}' to compare with: {known}.")
@@ -331,7 +349,7 @@ class Verdicts:
     def judged(self, c: Comparison, only: Collection[str] | None = None) -> tuple[Verdict, ...]:
         """The verdicts by the runs of a comparison, on all datasets or on some."""
         found = []
-        for pool in dict.fromkeys(cell[3] for cell in c.values):
+        for pool in c.trained_pools:
             pairs = paired(c, self.reference, pool)
             if only is not None:
                 pairs = replace(pairs, runs={d: v for d, v in pairs.runs.items() if d in only})
@@ -350,9 +368,9 @@ class Verdicts:
         return pd.DataFrame([self._row(verdict) for verdict in self.rivals])
 
     def _row(self, verdict: Verdict) -> dict[str, Any]:
-        able, draws = verdict.power(self.margin), verdict.draws
+        able, draws = verdict.power, verdict.draws
         return {
-            "reference": self.reference, "pool": verdict.pairs.other,
+            "reference": self.reference, "pool": verdict.pool,
             "datasets": len(verdict.datasets), "runs": int(verdict.datasets["runs"].sum()),
             "verdict": verdict.word, **verdict.regions._asdict(), "ahead": verdict.ahead,
             "difference": verdict.mean, "low": verdict.low, "high": verdict.high,
@@ -360,7 +378,7 @@ class Verdicts:
             **{f"new_{name}": p for name, p in verdict.new._asdict().items()},
             "detectable": np.nan if able is None else able.found,
             "equal_if_equal": np.nan if able is None else able.equal,
-            "more_datasets": verdict.more_datasets(self.margin),
+            "more_datasets": verdict.more_datasets,
             "rhat": np.nan if draws is None else draws.rhat,
             "ess": np.nan if draws is None else draws.ess,
         }  # fmt: skip
@@ -374,7 +392,7 @@ class Verdicts:
         """
         rows = []
         for verdict in self.rivals:
-            others = verdict.sensitivity(self.margin).items()
+            others = verdict.sensitivity.items()
             rows += [_analysis(name, verdict, regions) for name, regions in others]
         rule, c = other_rule
         rows += [_analysis(rule, found, found.regions) for found in self.judged(c)]
@@ -388,7 +406,7 @@ def _analysis(name: str, verdict: Verdict, regions: Regions) -> dict[str, Any]:
     # The mean under other priors is not computed: what matters is whether a verdict stands.
     mean = verdict.mean if regions is verdict.regions else np.nan
     return {
-        "analysis": name, "pool": verdict.pairs.other, **regions._asdict(), "difference": mean,
+        "analysis": name, "pool": verdict.pool, **regions._asdict(), "difference": mean,
         "verdict": decided(regions),
     }  # fmt: skip
 
@@ -412,7 +430,7 @@ def uninformative(c: Comparison, largest_class: Mapping[str, float]) -> list[str
     if c.measure.metric.name != "accuracy":
         return None
     found, known = [], False
-    for dataset in dict.fromkeys(cell[0] for cell in c.values):
+    for dataset in c.trained_datasets:
         cells = [runs for cell, runs in c.values.items() if cell[0::3] == (dataset, NO_POOLING)]
         if not cells:
             continue

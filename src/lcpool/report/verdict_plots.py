@@ -15,6 +15,7 @@ from lcpool.report.plots import (
     WIDTH,
     Panel,
     Scale,
+    axes,
     bottom_axis,
     colours,
     diamond,
@@ -23,7 +24,7 @@ from lcpool.report.plots import (
     short,
     tag,
 )
-from lcpool.report.words import signed
+from lcpool.words import signed
 
 if TYPE_CHECKING:
     from lcpool.report.api import Report
@@ -65,7 +66,7 @@ def forests(report: Report) -> list[Forest]:
     x = Scale.over([*ends, *every, -v.margin, v.margin], room(names), WIDTH - 8)
     found = []
     for rival, table in zip(v.rivals, tables, strict=True):
-        pool, rows = rival.pairs.other, table.to_dict("records")
+        pool, rows = rival.pool, table.to_dict("records")
         if len(rows) > 1:
             rows.append({"dataset": average, "low": rival.low, "high": rival.high})
         bottom = 40.0 + 15 * len(rows)
@@ -135,8 +136,8 @@ def pareto(report: Report) -> Markup | None:
         return None
     ratio = np.exp(np.log(seconds.div(seconds[v.reference], axis=0)).mean())
     places = {
-        r.pairs.other: (float(ratio[r.pairs.other]), -r.mean, -r.high, -r.low)
-        for r in v.rivals if np.isfinite(ratio.get(r.pairs.other, np.nan))
+        r.pool: (float(ratio[r.pool]), -r.mean, -r.high, -r.low)
+        for r in v.rivals if np.isfinite(ratio.get(r.pool, np.nan))
     }  # fmt: skip
     title = f"{report.measure.title} − {v.reference}'s, {report.measure.points}"
     parts = trade_off(places, v.reference, colours(report), title, {})
@@ -162,15 +163,9 @@ def trade_off(
     x = Scale.over([times for times, *_ in every.values()], 34, width - 80, log=True)
     y = Scale.over(ends, height - 34, 22)
     front = not_beaten({pool: (times, mean) for pool, (times, mean, *_) in every.items()})
-    ticks = {f"{tick:g}": y(tick) for tick in y.ticks()}
-    parts = [tag("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid")
-             for at in ticks.values()]  # fmt: skip
-    parts += [tag("text", text, x=x.start - 4, y=at + 3.5, class_="tick end")
-              for text, at in ticks.items()]  # fmt: skip
     line = " ".join(f"{x(every[pool][0]):.1f},{y(every[pool][1]):.1f}" for pool in front)
-    parts += [tag("text", title, x=0.0, y=12.0),
-              bottom_axis(x, 22, height - 34, f"{cost} / {short(reference)}'s"),
-              tag("polyline", points=line, class_="front")]  # fmt: skip
+    parts = axes(x, y, f"{cost} / {short(reference)}'s", title, above=12.0)
+    parts.append(tag("polyline", points=line, class_="front"))
     names = {pool: " ".join([short(pool), notes.get(pool, "")]).rstrip() for pool in every}
     heights = apart(
         {pool: (x(times), y(mean)) for pool, (times, mean, *_) in every.items()},

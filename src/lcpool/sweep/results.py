@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lcpool.atomic import whole_file
+from lcpool.atomic import write_together
 from lcpool.settings import read_config_text
 from lcpool.spreadsheet import protected, unprotected
 from lcpool.sweep import predictions as packed
@@ -118,30 +117,39 @@ class Results:
         curves, failures = path.with_suffix(".npz"), _failures_of(path)
         whole = {c.name: "Int64" for c in EXPORTED if c.sql == "INTEGER"}  # no decimal point
         table = self.runs[list(NAMES)].astype({**_DTYPES, **whole})
-        text = protected(table).to_csv(index=False, lineterminator="\n")
-        # All are written before any takes the place of an older file.
-        with ExitStack() as files:
-            csv = files.enter_context(whole_file(path))
-            csv.write(text.encode())
-            csv.flush()
-            os.fsync(csv.fileno())
-            if self.failures:
-                rows = [failure.row for failure in self.failures]
-                file = files.enter_context(whole_file(failures))
-                file.write((json.dumps(rows, indent=1) + "\n").encode())
-            if self.curves:
-                npz = files.enter_context(whole_file(curves))
-                none = np.zeros((0, 3), np.float32)
-                keys = [key(row) for row in self.runs.to_dict("records")]
-                _write_arrays(
-                    npz,
-                    [self.curves.get(name, none) for name in keys],
-                    [self.predictions.get(name) for name in keys],
-                )
-        for there, older in ((self.curves, curves), (self.failures, failures)):
-            if not there:
-                older.unlink(missing_ok=True)  # of an older table
+        contents = {path: protected(table).to_csv(index=False, lineterminator="\n").encode()}
+        if self.failures:
+            rows = [failure.row for failure in self.failures]
+            contents[failures] = (json.dumps(rows, indent=1) + "\n").encode()
+        if self.curves:
+            contents[curves] = self._arrays()
+        write_together(contents)
+        for older in {curves, failures} - contents.keys():
+            older.unlink(missing_ok=True)  # of an older table
         return path
+
+    def _arrays(self) -> bytes:
+        """An NPZ file with all curves one after the other, losses in half precision (three digits).
+
+        More digits are noise that does not compress. Accuracies keep every bit: they have few
+        values. So do predictions: an equal score would be another accuracy.
+        """
+        keys, none = (
+            [key(row) for row in self.runs.to_dict("records")],
+            np.zeros((0, 3), np.float32),
+        )
+        curves = [self.curves.get(name, none) for name in keys]
+        predictions = [self.predictions.get(name) for name in keys]
+        values = np.vstack(curves)
+        with np.errstate(over="ignore"):  # A loss above 65504 becomes infinite.
+            losses = values[:, :2].astype(np.float16)
+        lengths = np.array([len(curve) for curve in curves])
+        arrays: dict[str, Any] = {"lengths": lengths, "losses": losses, "accuracies": values[:, 2]}
+        if any(one is not None for one in predictions):
+            arrays |= packed.to_arrays(predictions)
+        file = io.BytesIO()
+        np.savez_compressed(file, **arrays)
+        return file.getvalue()
 
     def where(self, **values: Any) -> Results:
         """The runs whose columns have these values; a list means any of its values.
@@ -219,26 +227,6 @@ def _read_failures(path: Path) -> tuple[Failure, ...]:
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path} is damaged: export the runs again.") from error
     return found
-
-
-def _write_arrays(
-    file: IO[bytes],
-    curves: list[NDArray[np.float32]],
-    predictions: list[KeptPredictions | None],
-) -> None:
-    """Write all curves one after the other, losses in half precision (three digits).
-
-    More digits are noise that does not compress. Accuracies keep every bit: they have few values.
-    So do predictions: an equal score would be another accuracy.
-    """
-    values = np.vstack(curves)
-    with np.errstate(over="ignore"):  # A loss above 65504 becomes infinite.
-        losses = values[:, :2].astype(np.float16)
-    lengths = np.array([len(curve) for curve in curves])
-    arrays: dict[str, Any] = {"lengths": lengths, "losses": losses, "accuracies": values[:, 2]}
-    if any(one is not None for one in predictions):
-        arrays |= packed.to_arrays(predictions)
-    np.savez_compressed(file, **arrays)
 
 
 def _read_arrays(

@@ -29,6 +29,7 @@ from lcpool.sweep.engine import (
 from lcpool.sweep.grid import Job, Wanted
 from lcpool.sweep.store import Store
 from lcpool.train.checkpoint import interrupt_later
+from lcpool.words import count
 
 TRIES = 3  # failures after which a job is set aside
 EPOCH_TIMEOUT = 3600.0  # seconds; the first epoch may also read much data and compile kernels
@@ -116,7 +117,7 @@ class Sweep:
     def run(self) -> Outcome:
         """Train until everything is there, or nothing more can be done."""
         if before := sum(self.store.work.has_checkpoint(job) for job in self.waiting):
-            self.view.say(f"{counted(before, 'job')} continue from checkpoints")
+            self.view.say(f"{count(before, 'job')} continue from checkpoints")
         try:
             with interrupt_later() as interrupted, self.claims:
                 with contextlib.closing(self.engine):
@@ -327,12 +328,3 @@ def _cost(job: Job) -> float:
     network, protocol = job.cells[0].architecture, job.cells[0].protocol
     size = network.hidden * network.poolings * COST.get(network.pool, OWN_COST)
     return len(job.wanted) * protocol.epochs * size
-
-
-def counted(number: int, thing: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "job"), counted(2, "job")
-    ('1 job', '2 jobs')
-    """
-    return f"{number} {thing}{'' if number == 1 else 's'}"

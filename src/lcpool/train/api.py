@@ -29,6 +29,7 @@ from lcpool.train.protocol import Protocol
 from lcpool.train.result import Result
 from lcpool.train.tasks import TASKS
 from lcpool.train.tensors import load_tensors
+from lcpool.words import count
 
 
 @takes_settings
@@ -87,8 +88,10 @@ def train(
     warn_of_unused(graphs.name, graphs.num_edge_features > 0, bool(graphs.splits),
                    [(architecture, how)])  # fmt: skip
     place = pick_device(device)
-    runs_of = f"{len(numbers)} runs" if len(numbers) > 1 else "one run"
-    begins = f"{graphs.name}: {len(graphs):,} graphs; {runs_of} of {architecture.pool} on {place}"
+    begins = (
+        f"{graphs.name}: {len(graphs):,} graphs; {count(len(numbers), 'run')} of "
+        f"{architecture.pool} on {place}"
+    )
     with show_training(progress, len(numbers), on_epoch, begins) as watch:
         result = train_runs(graphs, architecture, how, numbers, place, stack, checkpoints, watch)
     if not keep_checkpoints:

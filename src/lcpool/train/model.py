@@ -201,7 +201,6 @@ class Model:
         """:meth:`outputs` of :data:`EVAL_BATCH` graphs after the other."""
         device = next(self.network.parameters()).device
         batchable = self._with_features(graphs).to(device)
-        self._check_features(batchable)
         self.network.eval()
         scale = None if self.scale is None else self.scale.to(device).unsqueeze(0)
         for part in torch.split(torch.arange(len(batchable)), EVAL_BATCH):
@@ -305,7 +304,7 @@ class Model:
 
     def _targets(self, graphs: GraphSet) -> Tensor:
         """What is true of the graphs, in the terms of the model: its classes may be others."""
-        if graphs.task == "classes" and not graphs.classes:
+        if graphs.unlabelled:
             raise ValueError(
                 f"{graphs.name}: the graphs have no labels (y) to score by; predict needs none."
             )
@@ -362,16 +361,30 @@ class Model:
         words = any(isinstance(getattr(graph, "y", None), str) for graph in graphs)
         return None if words or self.kind == "classes" else self.kind
 
-    def _check_features(self, graphs: GraphSet) -> None:
-        """Raise unless the graphs have the features of nodes and edges that the network reads."""
+    def _with_features(self, graphs: GraphSet) -> GraphSet:
+        """The graphs with features as in training: words in its columns, or degrees as wide.
+
+        Raises an error if the network cannot read their features of nodes or edges.
+        """
+        edge_dim = self.network.edge_dims[0]
+        words = () if self.degrees else self.words
+        graphs = with_words(graphs, words, () if edge_dim is None else self.edge_words)
         if not self.degrees:
             known = Features(self.num_features, self.categories, self.words)
             found = Features(graphs.num_features, graphs.categories, graphs.words)
             self._check_kind("features per node ('x')", known, found)
-        if (width := self.network.edge_dims[0]) is not None:
-            known = Features(width, self.edge_categories, self.edge_words)
+        elif features_are_degrees(graphs):
+            graphs = with_degrees(graphs, self.num_features)
+        else:
+            raise ValueError(
+                f"the network was trained on degrees, as {self.dataset} has no features; "
+                f"graph 0 has 'x' with something else."
+            )
+        if edge_dim is not None:
+            known = Features(edge_dim, self.edge_categories, self.edge_words)
             found = Features(graphs.num_edge_features, graphs.edge_categories, graphs.edge_words)
             self._check_kind("attributes per edge ('edge_attr')", known, found)
+        return graphs
 
     def _check_kind(self, what: str, known: Features, found: Features) -> None:
         """Raise unless features have the width, the categories and the words of training."""
@@ -395,21 +408,6 @@ class Model:
                     f"Give both datasets the same words: in tables, a column of pandas' type "
                     f"category with the same categories."
                 )
-
-    def _with_features(self, graphs: GraphSet) -> GraphSet:
-        """The graphs, with words in the columns, or degrees as wide, as in training."""
-        reads_edges = self.network.edge_dims[0] is not None
-        graphs = with_words(
-            graphs, () if self.degrees else self.words, self.edge_words if reads_edges else ()
-        )
-        if not self.degrees:
-            return graphs
-        if not features_are_degrees(graphs):
-            raise ValueError(
-                f"the network was trained on degrees, as {self.dataset} has no features; "
-                f"graph 0 has 'x' with something else."
-            )
-        return with_degrees(graphs, self.num_features)
 
     def save(self, path: str | Path) -> None:
         """Write the network and what it needs to predict; :meth:`load` reads it back."""

@@ -19,6 +19,7 @@ from lcpool.train.metrics import METRICS, Metric
 from lcpool.train.model import Model
 from lcpool.train.protocol import RULES, EpochChoice, Protocol
 from lcpool.train.tasks import LOSS
+from lcpool.words import count, figure
 
 
 class Predictions(NamedTuple):
@@ -158,7 +159,7 @@ class Result:
         if self.metric.name != "accuracy":
             figure = f"{self.metric.title} {figure}"
         network = f"{a.pool}, {a.backbone}, {a.conv}"
-        return f"Result({self.dataset!r}, {network}, {self._num_runs}, {figure})"
+        return f"Result({self.dataset!r}, {network}, {count(len(self.runs), 'run')}, {figure})"
 
     def _repr_html_(self) -> str:
         a, metric = self.architecture, self.metric
@@ -167,7 +168,7 @@ class Result:
             f"test {metric.title}": self._figure,
             "network": ", ".join([a.pool, a.backbone, a.conv, *settings]),
             "graphs": f"{self.num_test} to test per run, split: {self.protocol.split}",
-            "training": f"{self._num_runs}, {self.seconds:.1f} s on {self.device}",
+            "training": f"{count(len(self.runs), 'run')}, {self.seconds:.1f} s on {self.device}",
         }
         if not math.isnan(self.largest_class):
             facts["always the largest class"] = f"{self.largest_class:.2f} %"
@@ -181,19 +182,21 @@ class Result:
         tested = run.test[run.metric][0]
         return run.number, run.epochs, chosen.epoch, written(chosen.value), written(tested)
 
-    @property
-    def _num_runs(self) -> str:
-        return "1 run" if len(self.runs) == 1 else f"{len(self.runs)} runs"
+    def figure(self, rule: str | None = None) -> str:
+        """Mean ± standard deviation of the metric with its unit, as text; a dash if no run has it.
+
+        A single run has no standard deviation.
+        """
+        known, metric = len(self.known(rule)), self.metric
+        std = self.std(rule) if known > 1 else math.nan
+        text = figure(self.mean(rule), std, metric.digits)
+        return f"{text}{metric.unit}" if known else text
 
     @property
     def _figure(self) -> str:
-        """Mean and standard deviation of the metric, as text."""
-        counted, metric = len(self.known()), self.metric
         if not len(self.values()):
             return "all diverged"
-        digits = metric.digits
-        spread = f" ± {self.std():.{digits}f}" if counted > 1 else ""
-        return f"{self.mean():.{digits}f}{spread}{metric.unit}" if counted else "unknown"
+        return self.figure() if len(self.known()) else "unknown"
 
     @property
     def model(self) -> Model:

@@ -17,6 +17,7 @@ from lcpool.extras import needs
 from lcpool.graph.graph import Graph
 from lcpool.pool import Pooled
 from lcpool.view.levels import Level, PooledGraph, level_of, pairs
+from lcpool.words import count
 
 with needs("lab"):
     import matplotlib as mpl
@@ -113,20 +114,20 @@ def svg(figure: Figure) -> str:
     return file.getvalue()[file.getvalue().index("<svg") :]
 
 
-def _titles(edges: Tensor, count: int, levels: Sequence[Level]) -> list[str]:
+def _titles(edges: Tensor, nodes: int, levels: Sequence[Level]) -> list[str]:
     """The number of nodes and edges of each panel."""
-    found = [f"the graph\n{_counted(count, len(pairs(edges)[0]))}"]
+    found = [f"the graph\n{_size(nodes, len(pairs(edges)[0]))}"]
     for number, level in enumerate(levels, start=1):
         joined, keep = pairs(level.edge_index)
-        count = 0 if level.new is None else int(level.new[keep].sum())
-        new = f", {count} new" if count else ""
+        num_new = 0 if level.new is None else int(level.new[keep].sum())
+        new = f", {num_new} new" if num_new else ""
         name = f"pooling {number}" if len(levels) > 1 else "pooled"
-        found.append(f"{name}\n{_counted(level.num_nodes, len(joined))}{new}")
+        found.append(f"{name}\n{_size(level.num_nodes, len(joined))}{new}")
     return found
 
 
-def _counted(nodes: int, edges: int) -> str:
-    return f"{nodes} node{'s' * (nodes != 1)}, {edges} edge{'s' * (edges != 1)}"
+def _size(nodes: int, edges: int) -> str:
+    return f"{count(nodes, 'node')}, {count(edges, 'edge')}"
 
 
 def _legend(levels: Sequence[Level]) -> list[tuple[Any, str]]:

@@ -1,4 +1,4 @@
-"""Numbers in words, the same everywhere in the report."""
+"""Numbers and names in sentences, the same everywhere."""
 
 from __future__ import annotations
 
