@@ -151,7 +151,7 @@ def in_short(results: Results, judged: Judged, own: Judged | None) -> str:
             "alone would change it."
         )
     rivals = [rival for report in both for rival in report.verdicts.rivals]
-    wrong = [doubt(rival) for rival in rivals if rival.word != "undecided"]
+    wrong = [rival.doubt for rival in rivals if rival.word != "undecided"]
     said.append(
         f"Each of the {len(rivals)} contrasts is judged by itself: of their verdicts that are not "
         f"undecided ({len(wrong)}), {sum(wrong):.2f} are expected to be wrong."
@@ -168,13 +168,6 @@ def in_short(results: Results, judged: Judged, own: Judged | None) -> str:
             f"{listed(helped)} (exploratory: see the controls)."
         )
     return " ".join(said)
-
-
-def doubt(rival: Verdict) -> float:
-    """The probability that a verdict is wrong."""
-    worse, equal, better = rival.regions
-    return {"better": 1 - better, "equal": 1 - equal, "worse": 1 - worse, "not worse": worse,
-            "not better": better}[rival.word]  # fmt: skip
 
 
 def written(results: Results) -> str:

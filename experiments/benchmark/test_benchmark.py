@@ -144,7 +144,7 @@ def test_wrong_verdicts_are_expected_of_all_contrasts_together():
     rivals = [*judged.verdicts.rivals, *own.verdicts.rivals]
     assert [rival.word for rival in rivals] == ["better", "worse"]
     expected = 1 - rivals[0].regions.better + 1 - rivals[1].regions.worse
-    assert sum(map(analysis.doubt, rivals)) == pytest.approx(expected)
+    assert sum(rival.doubt for rival in rivals) == pytest.approx(expected)
     short = analysis.in_short(results, judged, own)
     assert {2.0, round(expected, 2)} <= set(numbers(short))
 

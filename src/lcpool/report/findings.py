@@ -16,7 +16,7 @@ from lcpool.report.comparison import Comparison, Group, pairs_over_splits
 from lcpool.report.measure import Measure
 from lcpool.report.schemes import in_words, no_test
 from lcpool.report.statistics import ALPHA, FEWEST_RUNS
-from lcpool.report.verdict import NO_POOLING, POWER, SURE, Verdict, Verdicts
+from lcpool.report.verdict import NO_POOLING, POWER, SURE, Verdicts
 from lcpool.report.words import between, count, duration, listed, p_value, signed
 from lcpool.sweep.engine import in_short
 
@@ -242,7 +242,7 @@ def _power(report: Report) -> list[str]:
     if able.empty:
         return []
     found, equal = able["detectable"], able["equal_if_equal"]
-    wrong = [_doubt(rival) for rival in v.rivals if rival.word != "undecided"]
+    wrong = [rival.doubt for rival in v.rivals if rival.word != "undecided"]
     said = [
         f"With these datasets and runs, a true difference of {between(found, 1)} "
         f"{c.measure.points}, depending on the pooling, would be found with probability {POWER:g}; "
@@ -255,14 +255,6 @@ def _power(report: Report) -> list[str]:
             f"{sum(wrong):.2f} are expected to be wrong."
         )
     return said
-
-
-def _doubt(rival: Verdict) -> float:
-    """The probability that a verdict is wrong."""
-    worse, equal, better = rival.regions
-    right = {"better": better, "equal": equal, "worse": worse, "not worse": 1 - worse,
-             "not better": 1 - better}  # fmt: skip
-    return 1 - right[rival.word]
 
 
 def _sensitivity(report: Report) -> list[str]:
@@ -358,7 +350,7 @@ def _missing(report: Report) -> list[str]:
 
 
 def _without_partner(v: Verdicts) -> list[str]:
-    """Runs and datasets that a verdict leaves out, as one of its two poolings lacks them."""
+    """Runs, networks, datasets that a verdict leaves out, as one of its two poolings lacks them."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for rival in v.rivals:
         parts = [f"{count(n, 'run')} of {name}" for name, n in rival.pairs.lost.items()]
