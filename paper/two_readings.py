@@ -29,6 +29,7 @@ from paper.published import OURS, PAPER_RUNS, VARIANT, published, reference
 BEGIN, END = "<!-- begin: python -m paper harness -->", "<!-- end: python -m paper harness -->"
 STYLE = Markdown()
 FIRST, SECOND, CHAIN = "the text", "the harness", "the harness, seed 0 in a chain"
+ON_SHARED = f"{FIRST}, shared split"  # the first reading beside the chain
 # A group's mean says something where so many poolings beside LCPool have runs.
 OTHERS = 3
 VALUES = {"accuracy": "test_accuracy", "loss": "test_accuracy_by_loss"}
@@ -120,15 +121,16 @@ def named(runs: pd.DataFrame) -> pd.DataFrame:
 def readings(folder: Path) -> list[Reading]:
     """What there is of the harness, each after the first reading in the same cells and runs."""
     found = []
-    for name, file, beside in (
-        (SECOND, "runs.csv", "runs-fresh.csv"), (CHAIN, "runs-chain.csv", "runs-shared.csv"),
-    ):  # fmt: skip
+    for name, file, before, beside in (
+        (SECOND, "runs.csv", FIRST, "runs-fresh.csv"),
+        (CHAIN, "runs-chain.csv", ON_SHARED, "runs-shared.csv"),
+    ):
         if not (folder / "harness" / file).exists():
             continue
         theirs = named(Results.read(folder / "harness" / file).runs)
         first = Results.read(folder / "paper" / beside).runs
         same = first.merge(theirs[[*CELL, "run"]].drop_duplicates(), on=[*CELL, "run"])
-        found += [Reading.of(FIRST, rule, same) for rule in VALUES]
+        found += [Reading.of(before, rule, same) for rule in VALUES]
         found.append(Reading.of(name, "loss", theirs))
     return found
 
@@ -171,7 +173,7 @@ def write(folder: Path) -> Path:
 def said(folder: Path) -> Iterator[str]:
     """The tables, and what they show."""
     found = readings(folder)
-    yield from (answer(one) for one in found if one.name != FIRST)
+    yield from (answer(one) for one in found if one.name not in (FIRST, ON_SHARED))
     if found:
         yield _nearness(found)
         yield _differences(found)

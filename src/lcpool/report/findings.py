@@ -156,8 +156,9 @@ def _undecided(v: Verdicts) -> list[str]:
     if not said:
         return []
     return [
-        "How many more such datasets a verdict would take, if the difference stays the same (most "
-        f"where it is near {amount_of_points(v)}): {'; '.join(said)}."
+        "How many more such datasets it would take to say better, equal or worse, if the "
+        f"difference stays the same (most where it is near {amount_of_points(v)}): "
+        f"{'; '.join(said)}."
     ]
 
 
