@@ -58,7 +58,7 @@ def _ranks() -> str:
     total = sum(map(len, published_ranks().values()))
     return (
         f"{fewest} to {most} of the {total} printed ranks do not follow from the printed "
-        "accuracies; they are off by up to {max(max(off) for off in wrong):.2f} (both depend "
+        f"accuracies; they are off by up to {max(max(off) for off in wrong):.2f} (both depend "
         "on how ties are ranked)."
     )
 

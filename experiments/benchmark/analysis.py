@@ -26,15 +26,22 @@ from lcpool.report.verdict import FAMILIES, Verdict, paired
 from lcpool.settings import PAPER_CONVS, config_text, read_config_text
 from lcpool.sweep.grid import PAPER_DATASETS, Grid, read_grids
 from lcpool.sweep.results import Results
-from lcpool.words import listed, signed
+from lcpool.words import count, listed, signed
 
 HERE = Path(__file__).parent
 COMMAND = "python -m experiments.benchmark.analysis"
+SHORT = f"{COMMAND} (in short)"  # the block at the top of the page
 LCPOOL, OWN, BASE, WITHOUT = "lcpool", "cellpool", "nopool", "without edges"
 # LCPool is judged against these; all other contrasts are exploratory.
 RIVALS = ("nopool", "topkpool", "sagpool", "asapool", "mincutpool", "diffpool", "kmis")
 STYLE = Markdown()
 INFORMATIVE = "informative datasets only"  # what the report calls that analysis
+# What a verdict says of a difference.
+MEANS = {
+    "better": "more than 1 point ahead", "equal": "within 1 point", "worse": "more than 1 point "
+    "behind", "not worse": "at most 1 point behind", "not better": "at most 1 point ahead",
+    "undecided": "these runs do not tell",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,15 @@ class Judged(Report):
 
 
 def main() -> None:
-    """Print the result and write it into the plan."""
-    write_block(HERE / "README.md", COMMAND, text())
+    """Print the result and write it into the plan: the answer at its top, the tables below."""
+    for mark, part in blocks(text()).items():
+        write_block(HERE / "README.md", mark, part)
+
+
+def blocks(whole: str) -> dict[str, str]:
+    """The two blocks of the page: what comes before the first table, and the rest."""
+    short, heading, rest = whole.partition("### ")
+    return {SHORT: short.rstrip(), COMMAND: heading + rest or "No tables yet."}
 
 
 def text() -> str:
@@ -139,22 +153,26 @@ def in_short(results: Results, judged: Judged, own: Judged | None) -> str:
     """The verdicts in a sentence, how many may be wrong, how many datasets tell anything."""
     found: dict[str, list[str]] = {}
     both = (judged, *([] if own is None else [own]))
+    rivals = [rival for report in both for rival in report.verdicts.rivals]
+    wrong = [rival.doubt for rival in rivals if rival.word != "undecided"]
     for report in both:
         verdicts = report.verdicts
         for word in dict.fromkeys(map(report.named, verdicts.rivals)):
-            rivals = [r.pool for r in verdicts.rivals if report.named(r) == word]
-            found.setdefault(word, []).append(f"{verdicts.reference} against {listed(rivals)}")
-    said = [f"**{word.capitalize()}**: {'; '.join(pairs)}." for word, pairs in found.items()]
+            named = [r.pool for r in verdicts.rivals if report.named(r) == word]
+            found.setdefault(word, []).append(f"{verdicts.reference} against {listed(named)}")
+    said = [f"Decided: {len(wrong)} of {count(len(rivals), 'contrast')}."]
+    said += [
+        f"**{word.capitalize()}** ({MEANS[word.removesuffix(' (sensitive)')]}): {'; '.join(pairs)}."
+        for word, pairs in found.items()
+    ]
     if any(report.sensitive for report in both):
         said.append(
             "Sensitive: another prior, the other rule for the epoch, or the informative datasets "
             "alone would change it."
         )
-    rivals = [rival for report in both for rival in report.verdicts.rivals]
-    wrong = [rival.doubt for rival in rivals if rival.word != "undecided"]
     said.append(
-        f"Each of the {len(rivals)} contrasts is judged by itself: of their verdicts that are not "
-        f"undecided ({len(wrong)}), {sum(wrong):.2f} are expected to be wrong."
+        f"Each contrast is judged by itself; of these verdicts {sum(wrong):.2f} are expected to be "
+        "wrong."
     )
     if judged.uninformative is not None:
         datasets = results.runs["dataset"].nunique()
@@ -222,9 +240,10 @@ def _section(title: str, report: Judged) -> str:
         row[0] = STYLE.escape(row[0])
         row[1] = report.named(rival) if row[1] == rival.word else row[1]
         row += [informative.get(rival.pool, "–"), "–" if pd.isna(able) else f"{able:.1f}"]
-    topics = ("answer", "power", "sensitivity", "missing")
+    # How many verdicts may be wrong, power's second sentence, is said of all contrasts together.
+    texts = [*found["answer"], *found["power"][:1], *found["sensitivity"], *found["missing"]]
     # Of the names of poolings, lcpool* alone is markup.
-    said = ["- " + text.replace("*", r"\*") for topic in topics for text in found[topic]]
+    said = ["- " + text.replace("*", r"\*") for text in texts]
     grid = STYLE.grid(header, rows)
     return "\n\n".join([f"### {title}", grid, "\n".join(said), _datasets(report)])
 

@@ -31,11 +31,12 @@ def needs_data() -> None:
 @pytest.mark.parametrize(
     ("command", "written", "reads_data"),
     [
-        (analysis.COMMAND, analysis.text, True),
+        (analysis.SHORT, lambda: analysis.blocks(analysis.text())[analysis.SHORT], True),
+        (analysis.COMMAND, lambda: analysis.blocks(analysis.text())[analysis.COMMAND], True),
         (costs.COMMAND, lambda: costs.answered()[0], False),
         (further.COMMAND, further.text, True),
     ],
-    ids=["analysis", "costs", "further"],
+    ids=["answer", "analysis", "costs", "further"],
 )
 def test_the_page_is_what_its_commands_write(
     command: str, written: Callable[[], str], reads_data: bool

@@ -51,14 +51,21 @@ class Part:
     value: str = "test_accuracy"
 
     def means(self, results: Results, rule: str = "") -> pd.DataFrame:
-        """By dataset, row and column, in the order in which the grid names them."""
+        """By dataset, row and column, in the order in which the grid names them.
+
+        NaN where a cell has no result in a network of the dataset, as one that failed: the mean
+        of the other network would be compared with means of both.
+        """
         runs = results.runs
         levels = [self.levels(read_config_text(text)) for text in runs["config"]]
         row, column = (pd.Series(of, runs.index) for of in zip(*levels, strict=True))
         names = [runs["dataset"], row.rename("row"), column.rename("column")]
         networks = [runs["backbone"], runs["conv"]]
         cells = runs[f"{self.value}{rule}"].groupby([*names, *networks], sort=False).mean()
-        found = cells.groupby(level=[0, 1, 2], sort=False).mean().unstack(["row", "column"])
+        of = cells.dropna().groupby(level=[0, 1, 2], sort=False)
+        networks = of.size()
+        whole = networks == networks.groupby(level=0).transform("max")
+        found = of.mean().where(whole).unstack(["row", "column"])
         order = list(dict.fromkeys(zip(row, column, strict=True)))
         return found.reindex(columns=pd.MultiIndex.from_tuples(order))
 
@@ -108,7 +115,10 @@ def score_and_connection(settings: Mapping[str, object]) -> tuple[str, str]:
 
 def of_scores(means: pd.DataFrame) -> Contrasts:
     """Connections, over all scores; then scores, over all connections."""
-    by_connection, by_score = (means.T.groupby(level=i).mean().T for i in (1, 0))
+    # One that is missing leaves its dataset out: the others' mean would be of other scores.
+    by_connection, by_score = (
+        means.T.groupby(level=i).agg(lambda column: column.mean(skipna=False)).T for i in (1, 0)
+    )
     columns = [c for c in (*HOPS.values(), "cells") if c in by_connection]
     found = {
         f"{high} − {low}, any score": by_connection[high] - by_connection[low]

@@ -287,7 +287,7 @@ def test_a_cell_that_failed_is_exported_counted_and_listed(
 def test_the_page_is_about_the_runs_that_there_are():
     results = Results.read(*HERE.glob("runs-main*.csv"))
     done = analysis.complete(results, grids("main"))
-    said = numbers(block(HERE / "README.md", analysis.COMMAND).partition("\n")[0])
+    said = numbers(block(HERE / "README.md", analysis.SHORT).partition("\n")[0])
     assert said[:3] == [len(done), 24, len(results.where(dataset=done).runs)]
 
 

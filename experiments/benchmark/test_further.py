@@ -57,6 +57,25 @@ def test_effects_of_scores_and_connections():
     assert len(effects.splitlines()) == 2 + 6
 
 
+def test_a_cell_that_failed_leaves_its_dataset_out():
+    runs = pd.concat(
+        [
+            made([50.0 + 9 * (pool == "cellpool"), 60.0, 70.0], pool=pool, node_score=score)
+            for pool in ("lcpool", "cellpool")
+            for score in ("lcsmp", "topk")
+        ],
+        ignore_index=True,
+    )
+    part, failed = BY_NAME["scores"], (runs["dataset"] == "COX2") & (runs["backbone"] == "plain")
+    failed &= (runs["pool"] == "cellpool") & runs["config"].str.contains('"topk"')
+    assert failed.sum() == 2
+    runs.loc[runs["backbone"] == "plain", "test_accuracy"] += 20.0
+    name = "cells − three hops, any score"
+    assert part.contrasts(part.means(Results(runs)))[name].tolist() == [9.0, 0.0, 0.0]
+    found = part.contrasts(part.means(Results(runs[~failed].reset_index(drop=True))))[name]
+    assert found.dropna().tolist() == [0.0, 0.0]
+
+
 def test_ratios_have_an_interval_over_datasets():
     runs = [
         made([60 - drop, 60 - 2 * drop, 60 - 3 * drop], pool="lcpool", ratio=ratio)

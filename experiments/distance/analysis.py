@@ -40,7 +40,7 @@ def report(runs: pd.DataFrame) -> str:
     return "\n".join([
         "Solved:", "",
         *(f"- {line}" for line in answers(table.filter(like="far"))), "",
-        "Of what we expected:", "",
+        "Of [what we expected](#what-we-expect-and-what-would-refute-it):", "",
         *(f"{number}. {outcome(against)}" for number, against in enumerate(refuting(table), 1)), "",
         f"Mean test accuracy in percent, {runs['run'].nunique()} runs; bold: at least {SOLVED} %. "
         f"Chance is 50 %. {len(runs)} runs, {int(runs['diverged'].notna().sum())} of them "

@@ -10,7 +10,21 @@ from lcpool.sweep.results import Results
 from paper import two_readings
 from paper.harness import NETWORKS, POOLINGS
 from paper.published import published
-from paper.two_readings import CHAIN, FIRST, SECOND, Reading, answer, readings, tried, write
+from paper.two_readings import (
+    CHAIN,
+    CONFIRMED,
+    FIRST,
+    ON_SHARED,
+    SECOND,
+    TRIED,
+    Reading,
+    Tried,
+    answer,
+    confirmation,
+    readings,
+    tried,
+    write,
+)
 
 DATASETS = ("PROTEINS", "ENZYMES", "COX2")
 POOLS = ("nopool", "topkpool", "sagpool", "asapool", "lcpool")
@@ -89,7 +103,7 @@ def test_one_dataset_decides_nothing(folder):
 
 def test_the_chain_is_beside_the_shared_split(folder):
     Results(by_their_names(made({}, split="shared"))).write(folder / "harness/runs-chain.csv")
-    assert [one.name for one in readings(folder)] == [FIRST, FIRST, CHAIN]
+    assert [one.name for one in readings(folder)] == [ON_SHARED, ON_SHARED, CHAIN]
 
 
 def test_tries_are_paired_with_lcpool(folder):
@@ -100,6 +114,21 @@ def test_tries_are_paired_with_lcpool(folder):
     found = tried(default, by_their_names(others.reset_index(drop=True)))
     assert [one.name for one in found] == ["lcpool (rescale=True)", "lcpool (hops=1)"]
     assert [one.mean for one in found] == pytest.approx([2.0, -1.0], abs=0.05)
+
+
+def test_the_best_try_is_confirmed_elsewhere():
+    def of(name, lead, datasets):
+        return Tried(name, dict.fromkeys(datasets, lead))
+
+    luck, best, flat = of("luck", 9.0, TRIED[:1]), of("best", 2.0, TRIED), of("flat", 0.5, TRIED)
+    assert "nothing is decided" in confirmation([luck], [])
+    assert "nothing is to be confirmed" in confirmation([luck, flat], [])
+    assert confirmation([luck, best, flat], []).startswith("best is to be confirmed")
+    again = confirmation([best], [of("best", 0.3, CONFIRMED)])
+    assert "+0.3" in again
+    assert "does not explain" in again
+    assert "does not" not in confirmation([best], [of("best", 1.3, CONFIRMED)])
+    assert "to be confirmed" in confirmation([best], [of("best", 1.3, CONFIRMED[:2])])
 
 
 def test_what_is_written(folder):

@@ -72,8 +72,11 @@ def test_one_failed_cell_unranks_no_pooling(lcpool_report: Callable, tmp_path: P
     lines = [line.split() for line in done.stdout.splitlines()]
     (row,) = (line for line in lines if line[:1] == ["c"] and len(line) == 5)
     assert all(float(number) for number in row[1:])
-    (said,) = naming(done.stdout, "plain", "gcn")
+    # It is left out of the ranking, and of the one verdict that is about it.
+    said, of_verdict = naming(done.stdout, "plain", "gcn")
     assert {"B", "c."} <= set(said.split())
+    assert {"B", "c"} <= set(re.findall(r"\w+", of_verdict))
+    assert not {"A", "C"} & set(re.findall(r"\w+", of_verdict))
     assert not {"A", "C", "b", "d"} & set(re.findall(r"\w+", said))
 
 

@@ -1,6 +1,7 @@
 """Verdicts: pairing, the one-dataset case, power, what is informative, what is asked."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -75,7 +76,7 @@ def test_lost_runs_and_missing_datasets_are_listed_not_repaired():
     found = paired(report.ranked, "a", "b")
     assert len(found.runs["S"]) == 7
     assert found.lost == {"S": 3}
-    assert found.missing == ["T"]
+    assert found.missing == ["T", "U (plain gcn)"]
     # A network that only one of them has is not paired.
     rest = made.runs[(made.runs["dataset"] == "U") & (made.runs["conv"] == "graphconv")]
     rest = rest.pivot_table("test_accuracy", "run", "pool")
@@ -221,8 +222,8 @@ def test_errors_are_judged_in_percent_and_scores_in_hundredths():
     assert verdict.mean == pytest.approx(2.0, abs=0.2)
 
 
-def brute_force_power(data: Differences, draws, truth: float, worlds: int) -> float:
-    """How often a true difference is found, by worlds in which it is there."""
+def worlds_with(word: str, data: Differences, draws, truth: float, worlds: int) -> float:
+    """How often a true difference gets a verdict, by worlds in which it is there."""
     random, n, found = np.random.default_rng(3), len(data.runs), 0
     for at in random.integers(0, draws.mu.size, worlds):
         tau, nu = draws.tau.ravel()[at], draws.nu.ravel()[at]
@@ -231,7 +232,7 @@ def brute_force_power(data: Differences, draws, truth: float, worlds: int) -> fl
         mean = random.normal(delta, v * np.sqrt(data.factor))
         squares = v**2 * random.chisquare(data.runs - 1)
         one = Differences(mean, squares, data.runs, data.share, data.families)
-        found += Sampler(one, PRIORS, chains=8).run(60, 20).regions(1.0).better >= 0.95
+        found += decided(Sampler(one, PRIORS, chains=8).run(60, 20).regions(1.0)) == word
     return found / worlds
 
 
@@ -241,12 +242,35 @@ def test_power_is_that_of_simulated_worlds():
     data = Differences.of(values, [0.125] * 6)
     draws = posterior(data)
     able = power(data, draws, 1.0)
-    assert brute_force_power(data, draws, able.found, 60) == pytest.approx(0.8, abs=0.13)
+    assert worlds_with("better", data, draws, able.found, 60) == pytest.approx(0.8, abs=0.13)
     assert 1.0 < able.found < 6
     more = Differences.of(values * 4, [0.125] * 24)
     many = power(more, posterior(more), 1.0)
     assert many.found < able.found
     assert many.equal > able.equal
+
+
+def test_power_to_find_equality_is_that_of_the_verdict():
+    """Both tails together are at most 0.05: with such an error hardly ever, each often."""
+    random = np.random.default_rng(0)
+    values = [random.normal(0, 3.6, 10) for _ in range(10)]
+    data = Differences.of(values, [0.125] * 10)
+    draws = posterior(data)
+    able = power(data, draws, 1.0)
+    assert 1 / 1.96 < draws.mu.std() < 1 / 1.645
+    assert able.equal < 0.05
+    assert worlds_with("equal", data, draws, 0.0, 40) < 0.06
+
+
+def test_doubt_is_the_chance_that_a_verdict_is_wrong():
+    (clear,) = judged(5.0).rivals
+    assert clear.word == "better"
+    assert clear.doubt == pytest.approx(1 - clear.regions.better)
+    (mirrored,) = Report.of(results(5.0), against="b").verdicts.rivals
+    assert mirrored.doubt == pytest.approx(clear.doubt)
+    near = replace(clear, regions=Regions(0.03, 0.6, 0.37))
+    assert (near.word, near.doubt) == ("not worse", pytest.approx(0.03))
+    assert np.isnan(replace(clear, regions=Regions(0.2, 0.6, 0.2)).doubt)
 
 
 def test_more_datasets_would_decide():

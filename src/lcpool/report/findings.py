@@ -155,8 +155,9 @@ def _undecided(v: Verdicts) -> list[str]:
     if not said:
         return []
     return [
-        "How many more such datasets a verdict would take, if the difference stays the same (most "
-        f"where it is near {amount_of_points(v)}): {'; '.join(said)}."
+        "How many more such datasets it would take to say better, equal or worse, if the "
+        f"difference stays the same (most where it is near {amount_of_points(v)}): "
+        f"{'; '.join(said)}."
     ]
 
 
@@ -346,7 +347,7 @@ def _missing(report: Report) -> list[str]:
 
 
 def _without_partner(v: Verdicts) -> list[str]:
-    """Runs and datasets that a verdict leaves out, as one of its two poolings lacks them."""
+    """Runs, networks, datasets that a verdict leaves out, as one of its two poolings lacks them."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for rival in v.rivals:
         parts = [f"{count(n, 'run')} of {name}" for name, n in rival.pairs.lost.items()]

@@ -59,7 +59,7 @@ class Paired:
     Attributes:
         runs: by dataset, a difference per run or predefined split, mean over the networks.
         lost: by dataset, runs that one of the two lacks in a network, which are left out.
-        missing: datasets that only one of the two has results on.
+        missing: datasets, or networks on one, that only one of the two has results on.
     """
 
     one: str
@@ -96,6 +96,11 @@ def paired(c: Comparison, one: str, other: str) -> Paired:
         point = c.measure.point or errors[0] or errors[1] or 1.0
         runs[dataset], lost[dataset] = known.to_numpy(np.float64) / point, int(off.isna().sum())
     missing = [name for name in dict.fromkeys(group[0] for group in groups) if name not in runs]
+    missing += [
+        f"{name} ({' '.join(network)})"
+        for name, *network in groups
+        if name in runs and not all((name, *network, pool) in c.values for pool in (one, other))
+    ]
     return Paired(one, other, runs, {name: n for name, n in lost.items() if n}, missing)
 
 
@@ -142,11 +147,11 @@ class Verdict:
 
     @property
     def doubt(self) -> float:
-        """The probability that the verdict is wrong; 0 where there is none."""
+        """The probability that the verdict is wrong; NaN of one that is undecided."""
         worse, equal, better = self.regions
         right = {"better": better, "equal": equal, "worse": worse, "not worse": 1 - worse,
-                 "not better": 1 - better, "undecided": 1.0}  # fmt: skip
-        return 1 - right[self.word]
+                 "not better": 1 - better}  # fmt: skip
+        return 1 - right.get(self.word, np.nan)
 
     @property
     def close(self) -> bool:
@@ -295,12 +300,11 @@ def power(data: Differences, draws: Draws, margin: float, worlds: int = 100) -> 
     found = Sampler(worlds_data, replace(PRIORS, points=16), chains=worlds).run(60, 30)
     # Few draws are enough for the ends of a posterior that is nearly normal.
     error = np.sqrt((found.error**2).mean(axis=0) + found.centre.var(axis=0))
-    low, high = (
-        found.centre.mean(axis=0) + sign * stats.norm.ppf(SURE) * error for sign in (-1, 1)
-    )
+    centre = found.centre.mean(axis=0)
+    low = centre - stats.norm.ppf(SURE) * error
+    below, within = (stats.norm.cdf((end - centre) / error) for end in (-margin, margin))
     return Power(
-        float(margin - np.quantile(low, 1 - POWER)),
-        float(((low > -margin) & (high < margin)).mean()),
+        float(margin - np.quantile(low, 1 - POWER)), float((within - below >= SURE).mean())
     )
 
 
