@@ -150,9 +150,8 @@ def pareto(report: Report, costs: pd.DataFrame) -> str:
             if np.isfinite(times.get(pool, np.nan))
         }
         title = f"accuracy − {BASE}'s, points"
-        drawn = trade_off(places, BASE, colours(report), title, shares, cost, SIZE)
-        # No line through the best: their intervals overlap those of the others.
-        drawn = [part for part in drawn if 'class="front"' not in part]
+        # The best are not joined: their intervals overlap those of the others.
+        drawn = trade_off(places, BASE, colours(report), title, shares, cost, SIZE, joined=False)
         parts.append(tag("g", *drawn, transform=f"translate(0 {i * (SIZE[1] + 16):g})"))
     label = "Accuracy against the time of an epoch and against edges"
     return alone(SIZE[0], 2 * SIZE[1] + 16, label, *parts)

@@ -103,7 +103,7 @@ def test_the_picture_has_every_pooling_twice(table: pd.DataFrame):
                            split="stratified")  # fmt: skip
     report = Report.of(results, split="stratified", against="nopool")
     drawn = costs.pareto(report, table)
-    assert [drawn.count(f'data-pool="{pool}"') for pool in table.index] == [2, 2, 2]
+    assert [drawn.count(f'data-tip="{pool}: ') for pool in table.index] == [2, 2, 2]
     assert drawn.count("(70 %)") >= 2
 
 

@@ -152,35 +152,38 @@ def trade_off(
     notes: Mapping[str, str],
     cost: str = "time of a run",
     size: tuple[float, float] = TRADE_OFF,
+    joined: bool = True,
 ) -> list[Markup]:
     """Poolings by cost, in multiples of the reference's, and difference with its interval.
 
-    Those that no other beats in both are joined. ``notes`` stand beside the names.
+    Those that no other beats in both are ``joined``. ``notes`` stand beside the names.
     """
     every = {reference: (1.0, 0.0, math.nan, math.nan), **places}
     width, height = size
     ends = [end for _, *of in every.values() for end in of if np.isfinite(end)]
     x = Scale.over([times for times, *_ in every.values()], 34, width - 80, log=True)
     y = Scale.over(ends, height - 34, 22)
-    front = not_beaten({pool: (times, mean) for pool, (times, mean, *_) in every.items()})
-    line = " ".join(f"{x(every[pool][0]):.1f},{y(every[pool][1]):.1f}" for pool in front)
-    parts = axes(x, y, f"{cost} / {short(reference)}'s", title, above=12.0)
-    parts.append(tag("polyline", points=line, class_="front"))
+    points = {pool: (x(times), y(mean)) for pool, (times, mean, *_) in every.items()}
     names = {pool: " ".join([short(pool), notes.get(pool, "")]).rstrip() for pool in every}
-    heights = apart(
-        {pool: (x(times), y(mean)) for pool, (times, mean, *_) in every.items()},
-        wide=CHARACTER * max(map(len, names.values())),
-    )
+    heights = apart(points, wide=CHARACTER * max(map(len, names.values())))
+    behind = axes(x, y, f"{cost} / {short(reference)}'s", title, above=12.0)
+    if joined:
+        front = not_beaten({pool: (times, mean) for pool, (times, mean, *_) in every.items()})
+        line = " ".join("{:.1f},{:.1f}".format(*points[pool]) for pool in front)
+        behind.append(tag("polyline", points=line, class_="front"))
+    labels, marks = [], []
     for pool, (times, mean, low, high) in every.items():
-        at, up = x(times), y(mean)
-        marks = [tag("circle", cx=at, cy=up, r=4.5, class_="mean")]
+        (at, up), own = points[pool], {"class_": colour.get(pool), "data_pool": pool}
         if np.isfinite(low):
-            marks.append(tag("line", x1=at, x2=at, y1=y(low), y2=y(high), class_="estimate"))
+            ends_of = {"x1": at, "x2": at, "y1": y(low), "y2": y(high)}
+            behind.append(tag("g", tag("line", **ends_of, class_="estimate"), **own))
+        label = tag("text", names[pool], x=at + 7, y=heights[pool] + 4, class_="name")
+        labels.append(tag("g", label, **own))
         note = f" {notes[pool]}" if pool in notes else ""
-        marks.append(tag("text", names[pool], x=at + 7, y=heights[pool] + 4))
         tip = f"{pool}: {signed(mean)}, {times:.2f} × the {cost} of {reference}{note}"
-        parts.append(tag("g", *marks, class_=colour.get(pool), data_pool=pool, data_tip=tip))
-    return parts
+        mark = tag("circle", cx=at, cy=up, r=4.5, class_="mean")
+        marks.append(tag("g", mark, **own, data_tip=tip))
+    return behind + labels + marks
 
 
 def apart(
