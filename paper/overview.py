@@ -7,11 +7,12 @@ from markupsafe import Markup
 
 from lcpool.report.page import alone
 from lcpool.report.plots import WIDTH, colours, tag
-from lcpool.report.verdict_plots import TRADE_OFF, forests, trade_off
+from lcpool.report.verdict_plots import forests, trade_off
 from paper.choosing import relative, stay_connected
 from paper.report import PaperReport
 
 ACROSS, GAP, TITLE = 3, 24.0, 16.0
+TIMES = (2 * WIDTH + GAP, 240.0)  # width and height of accuracy against time
 
 
 def overview(
@@ -35,7 +36,7 @@ def overview(
     bottom = TITLE + tall * -(-len(found) // ACROSS)
     if costs is not None and (drawn := _against_time(report, costs, structure)):
         parts.append(tag("g", *drawn, transform=f"translate(0 {bottom:g})"))
-        bottom += TRADE_OFF[1]
+        bottom += TIMES[1]
     width = (WIDTH + GAP) * min(len(found), ACROSS)
     label = "; ".join(one.label for one in found)
     return alone(width, bottom, label, *parts)
@@ -53,4 +54,6 @@ def _against_time(
     shares = {} if structure is None else stay_connected(structure)
     notes = {pool: f"({share.mean:.0f} %)" for pool, share in shares.items()}
     title = "accuracy − LCPool's, points; in brackets, connected graphs that stay so"
-    return trade_off(places, v.reference, colours(report), title, notes) if places else []
+    if not places:
+        return []
+    return trade_off(places, v.reference, colours(report), title, notes, "time of an epoch", TIMES)
