@@ -158,7 +158,8 @@ def main() -> None:
     """Train, look, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", nargs="+", default=PAPER_DATASETS)
-    parser.add_argument("--pools", nargs="+", default=list(POOLS), help="or module:Class")
+    pools = [pool for pool in POOLS if pool != "nopool"]  # which are the graphs as they are
+    parser.add_argument("--pools", nargs="+", default=pools, help="or module:Class")
     parser.add_argument("--ratio", type=float, default=0.5)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3, help="networks of each pooling")

@@ -37,7 +37,7 @@ ALIKE = (
 # What is measured of an epoch, and of graphs.
 COSTS = {"seconds_per_epoch": "seconds", "peak_mib": "memory"}
 STRUCTURE = ("networks", "epochs", "connected_before", "stay_connected", "least", "most", "parts",
-             "density", "diameter")  # fmt: skip
+             "density", "diameter", "edges")  # fmt: skip
 
 
 def leads(c: Comparison) -> dict[str, tuple[list[float], Difference]]:

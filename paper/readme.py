@@ -45,9 +45,6 @@ def figures(results: Path) -> str:
     seconds = costs.pivot(index="dataset", columns="pool", values="seconds_per_epoch")
     times = seconds.div(seconds[OURS], axis=0)
     structure = structure.replace({"pool": {choosing.BEFORE: choosing.BASE}})
-    counted = "edges" in structure
-    if not counted:
-        structure["edges"] = structure["nodes"] * structure["degree"] / 2
     edges = structure.pivot(index="dataset", columns="pool", values="edges")
     connected = structure.pivot(index="dataset", columns="pool", values="stay_connected")
     verdicts = {verdict.pool: verdict for verdict in report.verdicts.rivals}
@@ -70,7 +67,7 @@ def figures(results: Path) -> str:
         [
             _advice(verdicts, leads, times),
             table,
-            " ".join(_notes(audit, leads, counted)),
+            " ".join(_notes(audit, leads)),
             _origin(audit),
         ]
     )
@@ -91,7 +88,7 @@ def _advice(verdicts: Mapping[str, Verdict], leads: pd.DataFrame, times: pd.Data
     )
 
 
-def _notes(audit: Audit, leads: pd.DataFrame, counted: bool) -> Iterator[str]:
+def _notes(audit: Audit, leads: pd.DataFrame) -> Iterator[str]:
     """What the columns are, and where the figures mislead."""
     margin = audit.report.verdicts.margin
     yield (
@@ -101,11 +98,6 @@ def _notes(audit: Audit, leads: pd.DataFrame, counted: bool) -> Iterator[str]:
         f"{margin:g} point counts as equal. The other columns: mean over the datasets, in brackets "
         "the lowest and the highest."
     )
-    if not counted:
-        yield (
-            "Edges are the mean number of nodes times their mean degree, which can be a quarter "
-            "too low for LCPool and ASAP."
-        )
     rivals = leads[[pool for pool in POOLINGS if pool != OURS]]
     worst = rivals.mean(axis=1).idxmin()
     behind = rivals.loc[worst][lambda lead: lead < -margin].sort_values()

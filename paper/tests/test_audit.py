@@ -45,7 +45,7 @@ def structure() -> pd.DataFrame:
         {"dataset": d, "pool": pool, "networks": 3, "epochs": 20, "graphs": 100,
          "connected_before": 80.0, "stay_connected": stay, "least": stay - 10, "most": stay,
          "nodes": 20, "parts": parts, "density": 0.25, "degree": 3,
-         "diameter": 6}
+         "diameter": 6, "edges": 30}
         for d in DATASETS
         for pool, (stay, parts) in {"none": (100.0, 1.0), **after}.items()
     ]  # fmt: skip
