@@ -34,7 +34,8 @@ class Audit:
         structure: of graphs before and after pooling, by dataset and pooling; likewise.
         ablation: settings of LCPool against the paper's reading; likewise.
         readings: a pooling that fails in some cells, with other settings there; likewise.
-        measured: when its runs and measurements came, where that is known.
+        measured: when its runs and their costs came, where that is known.
+        looked_at: when the graphs of ``structure`` did.
     """
 
     reports: dict[tuple[str, str], PaperReport]
@@ -44,6 +45,7 @@ class Audit:
     ablation: Ablation | None
     readings: Readings | None
     measured: str = ""
+    looked_at: str = ""
 
     @classmethod
     def read(cls, folder: str | Path) -> Audit:
@@ -76,7 +78,8 @@ class Audit:
             structure=_table(folder / chapters.STRUCTURE, choosing.STRUCTURE),
             ablation=Ablation.of(runs["fresh"], Results.read(others)) if others.exists() else None,
             readings=Readings.of(main, Results.read(readings)) if readings.exists() else None,
-            measured=dates.measured(folder, [*files, chapters.COSTS, chapters.STRUCTURE]),
+            measured=dates.measured(folder, [*files, chapters.COSTS]),
+            looked_at=dates.measured(folder, [chapters.STRUCTURE]),
         )
 
     @property

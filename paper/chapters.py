@@ -269,7 +269,8 @@ def connectivity(audit: Audit) -> list[str]:
         heading,
         _prose(choosing.connected_in_short(audit.structure)),
         f"Of the graphs that are connected, how many are after pooling by a network (hierarchical "
-        f"backbone, GCN) that was trained for {epochs} epochs, mean of {networks}. Small below it, "
+        f"backbone, GCN) that was trained for {epochs} epochs, mean of {networks}"
+        f"{f' ({audit.looked_at})' if audit.looked_at else ''}. Small below it, "
         "the least and the most of one network; and means over graphs of connected parts, density "
         "(edges over pairs of nodes, of graphs with two nodes or more) and diameter (of the part "
         "where it is longest). In the first row the graphs as they are: how many are connected. "

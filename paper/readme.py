@@ -110,10 +110,13 @@ def _origin(audit: Audit) -> str:
     runs = audit.report.runs
     networks = runs.groupby(["backbone", "conv"]).ngroups
     devices = sorted({*runs["device"], *([] if audit.costs is None else audit.costs["device"])})
+    assert audit.structure is not None, "structure.csv is missing"
+    others, epochs = (int(audit.structure[name].max()) for name in ("networks", "epochs"))
     return (
         f"{runs['dataset'].nunique()} datasets, {networks} networks, {runs['run'].nunique()} runs "
-        f"on fresh splits. Accuracies and times are of one {', '.join(devices)}; measured on "
-        f"{audit.measured}."
+        f"on fresh splits. Accuracies and times are of one {', '.join(devices)}, "
+        f"{audit.measured}. Edges and connected graphs: means of {others} networks per pooling and "
+        f"dataset, trained for {epochs} epochs, {audit.looked_at}."
     )
 
 
