@@ -86,20 +86,13 @@ def table(costs: pd.DataFrame, structure: pd.DataFrame) -> pd.DataFrame:
     found = {name: _ratio(wide[name]) for name in ("seconds", "step_mib") if name in wide}
     # Without pooling graphs are as they were before.
     structure = structure[structure["pool"] != BASE].replace({"pool": {BEFORE: BASE}})
-    counted = structure.assign(edges=edges(structure))
-    found["edges"] = _ratio(counted.pivot_table("edges", "dataset", "pool"))
+    found["edges"] = _ratio(structure.pivot_table("edges", "dataset", "pool"))
     by_pool, weight = structure["pool"], structure["graphs"] * structure["connected_before"]
     stays = structure["stay_connected"]
     found["connected"] = stays.groupby(by_pool).mean()
     found["of_graphs"] = (stays * weight).groupby(by_pool).sum() / weight.groupby(by_pool).sum()
     found["least"] = structure["least"].groupby(by_pool).min()
     return pd.DataFrame(found)
-
-
-def edges(structure: pd.DataFrame) -> pd.Series:
-    """Edges of a graph on average; nodes · degree / 2, both on average, where none were counted."""
-    about = structure["nodes"] * structure["degree"] / 2
-    return structure["edges"].fillna(about) if "edges" in structure else about
 
 
 def leads(report: Report) -> dict[str, Difference]:
@@ -186,7 +179,6 @@ def answered() -> tuple[str, str]:
     ahead = leads(report)
     devices = ", ".join(costs.loc[costs["dataset"].isin(done), "device"].unique())
     apart = [pool for pool, lead in ahead.items() if lead.low > 0 or lead.high < 0]
-    about = structure[structure["edges"].isna()] if "edges" in structure else structure
     said = [
         f"Means over {len(done)} datasets ({', '.join(done)}); time measured on {devices}.",
         "- Accuracy: the plain mean of the differences from nopool, with Student's 95 % interval "
@@ -197,11 +189,6 @@ def answered() -> tuple[str, str]:
         "- Of the graphs that are connected, how many stay so: every dataset alike, every graph "
         "alike, and the lowest of the networks.",
     ]
-    if near := [name for name in done if name in set(about["dataset"])]:
-        said.append(
-            f"- Edges of {listed(near)}: the mean number of nodes times the mean degree, since "
-            "these were measured before edges were counted."
-        )
     said[1:] = ["\n".join(said[1:])]
     caption = (
         "![Accuracy against the time of an epoch and against edges](pareto.svg)\n\n<sub>The "

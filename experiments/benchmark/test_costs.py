@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 import pandas as pd
 import pytest
 from runs import make_results
@@ -15,15 +14,15 @@ from lcpool.report import Report
 from lcpool.sweep.results import Results
 
 
-def structure(counted: bool) -> pd.DataFrame:
-    """Of two datasets; with the number of edges, or without as they were measured at first."""
+def structure() -> pd.DataFrame:
+    """Of two datasets."""
     measured = {  # nodes, degree, % that stay connected, the least of a network, edges
         "A": {"none": (10, 4, 100, 100, 25), "lcpool": (5, 4, 50, 40, 20),
               "cellpool": (5, 2, 100, 100, 5)},
         "B": {"none": (10, 2, 100, 100, 10), "lcpool": (5, 4, 90, 80, 10),
               "cellpool": (5, 2, 100, 100, 5)},
     }  # fmt: skip
-    found = pd.DataFrame([
+    return pd.DataFrame([
         {"dataset": dataset, "pool": pool, "graphs": graphs, "connected_before": share,
          "nodes": nodes, "degree": degree, "stay_connected": stay, "least": least, "edges": edges}
         for (dataset, of), (graphs, share) in zip(
@@ -31,7 +30,6 @@ def structure(counted: bool) -> pd.DataFrame:
         )
         for pool, (nodes, degree, stay, least, edges) in of.items()
     ])  # fmt: skip
-    return found if counted else found.drop(columns="edges")
 
 
 SECONDS = pd.DataFrame([
@@ -44,22 +42,14 @@ SECONDS = pd.DataFrame([
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    return costs.table(SECONDS, structure(counted=False))
+    return costs.table(SECONDS, structure())
 
 
 def test_ratios_are_geometric_means(table: pd.DataFrame):
     assert table.loc["lcpool", "seconds"] == pytest.approx(4.0)
-    assert table.loc["lcpool", "edges"] == pytest.approx((10 / 20 * 10 / 10) ** 0.5)
+    assert table.loc["lcpool", "edges"] == pytest.approx((20 / 25 * 10 / 10) ** 0.5)
     assert table.loc["nopool", ["seconds", "edges"]].tolist() == [1, 1]
     assert "step_mib" not in table  # nothing was measured
-
-
-def test_edges_are_counted_where_they_were_measured():
-    both = structure(counted=True)
-    assert costs.table(SECONDS, both).loc["lcpool", "edges"] == pytest.approx((20 / 25) ** 0.5)
-    both.loc[both["dataset"] == "B", "edges"] = np.nan  # of an older file
-    found = costs.table(SECONDS, both).loc[["lcpool", "cellpool"], "edges"].tolist()
-    assert found == pytest.approx([(20 / 25) ** 0.5, (5 / 25 * 5 / 10) ** 0.5])
 
 
 def test_table_and_picture_have_one_estimator(table: pd.DataFrame):
