@@ -49,13 +49,12 @@ def figures(results: Path) -> str:
     connected = structure.pivot(index="dataset", columns="pool", values="stay_connected")
     verdicts = {verdict.pool: verdict for verdict in report.verdicts.rivals}
     table = Markdown().grid(
-        ["pooling", "accuracy: LCPool minus this one", "plain mean",
-         "LCPool is worse / equal / better", "time of an epoch / LCPool's",
-         "edges after / before", "stay connected"],
+        ["pooling", "accuracy: LCPool minus this one", "LCPool is worse / equal / better",
+         "time of an epoch / LCPool's", "edges after / before", "stay connected"],
         [
             [
                 named(pool) if pool != OURS else f"**{named(pool)}**",
-                *(_verdict(verdicts[pool]) if pool in verdicts else ("", "", "")),
+                *(_verdict(verdicts[pool]) if pool in verdicts else ("", "")),
                 "" if pool == OURS else _spread(times[pool], "{:.1f}"),
                 _spread(edges[pool] / edges[choosing.BASE], "{:.1f}"),
                 _spread(connected[pool], "{:.0f} %"),
@@ -90,13 +89,14 @@ def _advice(verdicts: Mapping[str, Verdict], leads: pd.DataFrame, times: pd.Data
 
 def _notes(audit: Audit, leads: pd.DataFrame) -> Iterator[str]:
     """What the columns are, and where the figures mislead."""
-    margin = audit.report.verdicts.margin
+    verdicts = audit.report.verdicts
+    margin, lower = verdicts.margin, max(one.mean - one.unweighted for one in verdicts.rivals)
     yield (
         "Accuracy: points on the test set of the average dataset, with a 95 % interval, by the "
-        "report's model, which gives a dataset that is unlike the others less weight than the "
-        "plain mean does. Worse, equal, better: how probable each is there; a difference of up to "
-        f"{margin:g} point counts as equal. The other columns: mean over the datasets, in brackets "
-        "the lowest and the highest."
+        "report's model, which gives a dataset that is unlike the others less weight; plain means "
+        f"are up to {lower:.1f} points lower. Worse, equal, better: how probable each is there; a "
+        f"difference of up to {margin:g} point counts as equal. The other columns: mean over the "
+        "datasets, in brackets the lowest and the highest."
     )
     rivals = leads[[pool for pool in POOLINGS if pool != OURS]]
     worst = rivals.mean(axis=1).idxmin()
@@ -120,10 +120,10 @@ def _origin(audit: Audit) -> str:
     )
 
 
-def _verdict(verdict: Verdict) -> tuple[str, str, str]:
+def _verdict(verdict: Verdict) -> tuple[str, str]:
     interval = f"{signed(verdict.low, 1)} to {signed(verdict.high, 1)}"
     shares = " / ".join(f"{100 * probability:.1f}" for probability in verdict.regions)
-    return f"{signed(verdict.mean, 1)} ({interval})", signed(verdict.unweighted, 1), f"{shares} %"
+    return f"{signed(verdict.mean, 1)} ({interval})", f"{shares} %"
 
 
 def _spread(values: pd.Series[float], form: str) -> str:
