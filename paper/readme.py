@@ -63,12 +63,7 @@ def figures(results: Path) -> str:
         ],
     )  # fmt: skip
     return "\n\n".join(
-        [
-            _advice(verdicts, leads, times),
-            table,
-            " ".join(_notes(audit, leads)),
-            _origin(audit),
-        ]
+        [_advice(verdicts, leads, times), table, " ".join(_notes(audit, leads)), _origin(audit)]
     )
 
 
