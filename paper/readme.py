@@ -49,15 +49,15 @@ def figures(results: Path) -> str:
     connected = structure.pivot(index="dataset", columns="pool", values="stay_connected")
     verdicts = {verdict.pool: verdict for verdict in report.verdicts.rivals}
     table = Markdown().grid(
-        ["pooling", "accuracy: LCPool minus this one", "LCPool is worse / equal / better",
-         "time of an epoch / LCPool's", "edges after / before", "stay connected"],
+        ["pooling", "accuracy: LCPool minus this one", "LCPool is worse / equal / better, %",
+         "time of an epoch / LCPool's", "edges after / before", "stay connected, %"],
         [
             [
                 named(pool) if pool != OURS else f"**{named(pool)}**",
                 *(_verdict(verdicts[pool]) if pool in verdicts else ("", "")),
                 "" if pool == OURS else _spread(times[pool], "{:.1f}"),
                 _spread(edges[pool] / edges[choosing.BASE], "{:.1f}"),
-                _spread(connected[pool], "{:.0f} %"),
+                _spread(connected[pool], "{:.0f}"),
             ]
             for pool in POOLINGS
         ],
@@ -118,7 +118,7 @@ def _origin(audit: Audit) -> str:
 def _verdict(verdict: Verdict) -> tuple[str, str]:
     interval = f"{signed(verdict.low, 1)} to {signed(verdict.high, 1)}"
     shares = " / ".join(f"{100 * probability:.1f}" for probability in verdict.regions)
-    return f"{signed(verdict.mean, 1)} ({interval})", f"{shares} %"
+    return f"{signed(verdict.mean, 1)} ({interval})", shares
 
 
 def _spread(values: pd.Series[float], form: str) -> str:
